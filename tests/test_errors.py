@@ -13,7 +13,7 @@ from trio_stomp.errors import (
     ConnectError,
     ConnectFailure,
     ConnectionLost,
-    Delivery,
+    DeliveryStatus,
     HeartBeatTimeout,
     LimitExceeded,
     LocalProtocolError,
@@ -29,7 +29,7 @@ from trio_stomp.errors import (
 )
 
 CLASSES = [found for name in errors.__all__ if issubclass(found := getattr(errors, name), BaseException)]
-UNCONFIRMED = UnconfirmedMessage(id="a-1", destination="/queue/a", delivery=Delivery.UNKNOWN, reason="no RECEIPT")
+UNCONFIRMED = UnconfirmedMessage(id="a-1", destination="/queue/a", delivery=DeliveryStatus.UNKNOWN, reason="no RECEIPT")
 FAILURE = ConnectFailure(address="stomp://a:1", step="tcp", reason="refused")
 
 

@@ -14,7 +14,7 @@ from trio_stomp import types as types
 from trio_stomp.brokers import QueueArguments
 from trio_stomp.client import (
     Client,
-    Farewell,
+    DisconnectResult,
     Hooks,
     Message,
     OutgoingMessage,
@@ -39,7 +39,7 @@ from trio_stomp.errors import (
     ConnectionClosed,
     ConnectionLost,
     DecodeError,
-    Delivery,
+    DeliveryStatus,
     HeartBeatTimeout,
     LimitExceeded,
     LocalProtocolError,
@@ -76,8 +76,8 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "DecodeError",
-    "Delivery",
-    "Farewell",
+    "DeliveryStatus",
+    "DisconnectResult",
     "HeartBeatTimeout",
     "Hooks",
     "LimitExceeded",

@@ -54,7 +54,7 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "DecodeError",
-    "Delivery",
+    "DeliveryStatus",
     "HeartBeatTimeout",
     "LimitExceeded",
     "LocalProtocolError",
@@ -238,7 +238,7 @@ class OutcomeUnknown(StompError):
     """
 
 
-class Delivery(enum.Enum):
+class DeliveryStatus(enum.Enum):
     """The outcome of sending a message.
 
     Attributes:
@@ -261,13 +261,13 @@ class UnconfirmedMessage:
     Attributes:
         id: Its stable id, as `Publication.id`.
         destination: Its destination.
-        delivery: `Delivery.REJECTED` or `Delivery.UNKNOWN`.
+        delivery: `DeliveryStatus.REJECTED` or `DeliveryStatus.UNKNOWN`.
         reason: What happened, for people.
     """
 
     id: str
     destination: str
-    delivery: Delivery
+    delivery: DeliveryStatus
     reason: str
 
     def __str__(self) -> str:

@@ -218,13 +218,15 @@ async def spooled(order: Order) -> NoReturn:
     """The memory that one large body takes while it goes into a file."""
     async with (
         connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
-        client.subscribe("/queue/large.1048576", ack="auto", id="small", spool_bodies_over=_SPOOL_OVER) as warm,
+        client.subscribe("/queue/large.1048576", ack="auto", id="small", spool_threshold_bytes=_SPOOL_OVER) as warm,
     ):
         await anext(warm)
         before = memory_bytes()
     async with (
         connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
-        client.subscribe(f"/queue/large.{order.body_bytes}", ack="auto", spool_bodies_over=_SPOOL_OVER) as subscription,
+        client.subscribe(
+            f"/queue/large.{order.body_bytes}", ack="auto", spool_threshold_bytes=_SPOOL_OVER
+        ) as subscription,
     ):
         begun = time.perf_counter()
         async for message in subscription:

@@ -15,7 +15,7 @@ from rich.text import Text
 from flights.delays import CarrierDelays
 from flights.ledger import Ledger
 from flights.pipeline import Goodbye
-from trio_stomp import Farewell
+from trio_stomp import DisconnectResult
 
 __all__ = ["Verdict", "print_table", "print_verdict", "show_progress"]
 
@@ -162,7 +162,7 @@ class Verdict:
     @property
     def left_well(self) -> bool:
         """Whether the broker confirmed each DISCONNECT."""
-        return all(farewell is Farewell.RECEIPT for farewell in self.goodbye.farewells)
+        return all(result is DisconnectResult.RECEIPT for result in self.goodbye.results)
 
     @property
     def is_good(self) -> bool:
@@ -194,14 +194,14 @@ def print_table(console: Console, delays: Mapping[str, CarrierDelays], names: Ma
 def print_verdict(console: Console, verdict: Verdict) -> None:
     """Print the checks, their results, and the speed."""
     ledger, goodbye = verdict.ledger, verdict.goodbye
-    farewells = ", ".join(farewell.value for farewell in goodbye.farewells)
+    results = ", ".join(result.value for result in goodbye.results)
     confirmed = f"sent and confirmed: {len(ledger.confirmed.ids):,} of {verdict.total:,}"
     _check(console, verdict.all_confirmed, confirmed)
     _check(console, not ledger.lost, f"lost: {_ids(ledger.lost)}")
     _check(console, not ledger.doubled, f"duplicated: {_ids(ledger.doubled)}")
     _check(console, not ledger.strangers, f"received but never sent: {_ids(ledger.strangers)}")
     _check(console, not goodbye.left_over, f"left in the queues: {goodbye.left_over}")
-    _check(console, verdict.left_well, f"DISCONNECT on the three connections ended with: {farewells}")
+    _check(console, verdict.left_well, f"DISCONNECT on the three connections ended with: {results}")
     equal = "equal to" if verdict.agrees else "DIFFERENT from"
     _check(console, verdict.agrees, f"the table is {equal} the aggregation of the file")
     handled, late = len(ledger.handled.ids), len(ledger.late.ids)

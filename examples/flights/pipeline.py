@@ -63,12 +63,12 @@ class Goodbye:
 
     Attributes:
         server: The name and version of the broker.
-        farewells: How each connection ended.
+        results: How each connection ended.
         left_over: Messages found in the queues afterward.
     """
 
     server: str
-    farewells: tuple[trio_stomp.Farewell, ...]
+    results: tuple[trio_stomp.DisconnectResult, ...]
     left_over: int
 
 
@@ -96,9 +96,9 @@ async def run_pipeline(url: str, plan: Plan, flights: Iterable[Flight], ledger: 
             await _wait_end(ledger, plan.patience)
             nursery.cancel_scope.cancel()
         # Leaving the block disconnects too, but does not return how that ended.
-        farewells = [await client.disconnect() for client in (producer, worker, counter)]
+        results = [await client.disconnect() for client in (producer, worker, counter)]
     left_over = await _sweep(url, plan, plan.queue) + await _sweep(url, plan, plan.late_queue)
-    return Goodbye(server=worker.server or worker.profile.name, farewells=tuple(farewells), left_over=left_over)
+    return Goodbye(server=worker.server or worker.profile.name, results=tuple(results), left_over=left_over)
 
 
 def _subscribe(

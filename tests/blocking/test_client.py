@@ -15,7 +15,7 @@ from trio_stomp import (
     BrokerError,
     ConnectionClosed,
     ConnectionLost,
-    Farewell,
+    DisconnectResult,
     LocalProtocolError,
     OutgoingMessage,
     Reconnect,
@@ -25,7 +25,7 @@ from trio_stomp import (
     UnconfirmedError,
 )
 from trio_stomp.blocking import Client, Message, Transaction
-from trio_stomp.client import Hooks, Peer, SendEnd, Sending
+from trio_stomp.client import ConnectionInfo, Hooks, SendCallback, Sending
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Phase, Version
@@ -46,7 +46,7 @@ def lose(broker: ThreadedBroker, client: Client) -> None:
 def test_client_when_connected_then_shows_what_was_agreed_upon(client: Client) -> None:
     assert client.version is Version.V1_2
     assert (client.server or "").startswith("trio-stomp-testing")
-    assert client.session
+    assert client.session_id
     assert client.profile.name == "trio_stomp.testing"
     assert client.heart_beat.client_sends_ms
     assert client.state.phase is Phase.CONNECTED
@@ -246,9 +246,9 @@ def test_wait_closed_when_interrupted_then_the_client_goes_on(client: Client, ct
 
 def test_disconnect_when_called_then_tells_how_it_ended_and_nothing_more_is_taken(client: Client) -> None:
     client.send(QUEUE, b"1")
-    farewell = client.disconnect()
+    result = client.disconnect()
 
-    assert farewell is Farewell.RECEIPT
+    assert result is DisconnectResult.RECEIPT
     assert client.state.phase is Phase.CLOSED
     with pytest.raises(ConnectionClosed):
         client.send(QUEUE, b"2")
@@ -305,12 +305,12 @@ class Tracing(Hooks):
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
         self.told.append((f"send {message.destination}", trace.get()))
         return None
 
     @contextmanager
-    def handling(self, peer: Peer, message: AsyncMessage) -> Generator[None]:
+    def handling(self, peer: ConnectionInfo, message: AsyncMessage) -> Generator[None]:
         token = trace.set(message.body.decode())
         try:
             yield

@@ -11,7 +11,7 @@ from tests.kit.ctrl_c import CtrlC
 from trio_stomp.blocking import Client
 from trio_stomp.errors import BrokerError, ConnectionClosed, ConnectionLost, LocalProtocolError, StompError
 from trio_stomp.protocol import Command
-from trio_stomp.session import Hooks, Peer, SendEnd, Sending
+from trio_stomp.session import ConnectionInfo, Hooks, SendCallback, Sending
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -134,7 +134,7 @@ class Told(Hooks):
     def __init__(self) -> None:
         self.ends: list[object] = []
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
         return lambda delivery, _error: self.ends.append(delivery)
 
 
@@ -143,4 +143,4 @@ def test_send_when_there_are_hooks_then_they_are_told_before_it_returns(broker: 
     with trio_stomp.blocking.connect(broker.url, hooks=told) as client:
         client.send(QUEUE, b"1", receipt=True)
 
-        assert told.ends == [trio_stomp.Delivery.CONFIRMED]
+        assert told.ends == [trio_stomp.DeliveryStatus.CONFIRMED]

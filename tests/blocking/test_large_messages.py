@@ -17,7 +17,7 @@ BODY = b"".join(number.to_bytes(4) for number in range(400_000))
 def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroker, client: Client, tmp_path: Path) -> None:
     path = tmp_path / "film"
     path.write_bytes(BODY)
-    with client.subscribe("/queue/a", spool_bodies_over=100_000) as subscription:
+    with client.subscribe("/queue/a", spool_threshold_bytes=100_000) as subscription:
         client.send("/queue/a", path)
         with path.open("rb") as file:
             client.send("/queue/a", file, receipt=True)

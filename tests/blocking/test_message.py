@@ -37,7 +37,7 @@ def test_message_when_taken_then_shows_what_it_is(subscription: Subscription) ->
     assert (message.redelivered, message.delivery_count, message.sequence) == (False, 1, 1)
     assert message.id == message.stable_id
     assert message.subscription is subscription
-    assert message.settlement is Settlement.OPEN
+    assert message.settlement is Settlement.UNSETTLED
     assert not message.is_stale
     assert repr(message).startswith("<Message")
 
@@ -84,7 +84,7 @@ def test_ack_when_in_mode_client_then_earlier_ones_are_settled_too(broker: Threa
         second.ack()
 
         assert (first.settlement, second.settlement) == (Settlement.ACKED, Settlement.ACKED)
-        assert third.settlement is Settlement.OPEN
+        assert third.settlement is Settlement.UNSETTLED
         with first:
             pass
         with pytest.raises(LocalProtocolError, match="it is settled"):
@@ -98,7 +98,7 @@ def test_ack_when_in_mode_auto_then_refused(client: Client) -> None:
     with client.subscribe(QUEUE, ack="auto") as subscription:
         message = next(subscription)
 
-        assert message.settlement is Settlement.NEEDLESS
+        assert message.settlement is Settlement.AUTO
         with pytest.raises(LocalProtocolError, match="auto mode"):
             message.ack()
 
@@ -177,7 +177,7 @@ def test_block_when_interrupted_then_left_unsettled(subscription: Subscription) 
     with pytest.raises(KeyboardInterrupt), next(subscription) as message:
         raise KeyboardInterrupt
 
-    assert message.settlement is Settlement.OPEN
+    assert message.settlement is Settlement.UNSETTLED
 
 
 def test_block_when_its_connection_was_lost_then_said_and_not_raised(

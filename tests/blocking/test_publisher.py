@@ -10,7 +10,7 @@ import trio
 import trio_stomp.blocking
 from trio_stomp import (
     ConnectionLost,
-    Delivery,
+    DeliveryStatus,
     LocalProtocolError,
     OutgoingMessage,
     Reconnect,
@@ -34,7 +34,7 @@ def test_publisher_when_left_well_then_all_are_confirmed_in_order(broker: Thread
         sent += publisher.send_many([OutgoingMessage(QUEUE, "ü"), OutgoingMessage(QUEUE, b"101", headers={"a": "b"})])
 
     assert (publisher.confirmed, publisher.in_flight) == (102, 0)
-    assert {each.delivery for each in sent} == {Delivery.CONFIRMED}
+    assert {each.delivery for each in sent} == {DeliveryStatus.CONFIRMED}
     bodies = broker.call(lambda inner: [message.body for message in inner.messages(QUEUE)])
     assert bodies == [*(b"%d" % number for number in range(100)), "ü".encode(), b"101"]
 
@@ -62,7 +62,11 @@ def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> 
         assert publication.id
         publication.wait()
 
-        assert (publication.delivery, publication.error, publication.is_settled) == (Delivery.CONFIRMED, None, True)
+        assert (publication.delivery, publication.error, publication.is_settled) == (
+            DeliveryStatus.CONFIRMED,
+            None,
+            True,
+        )
         publication.wait_settled()
         assert publication.id in repr(publication)
 
@@ -97,7 +101,7 @@ def test_publisher_when_a_message_is_refused_then_named() -> None:
                 sent[2].wait_settled()
 
         assert [each.id for each in caught.value.messages] == [sent[2].id]
-        assert sent[2].delivery is Delivery.REJECTED
+        assert sent[2].delivery is DeliveryStatus.REJECTED
         assert sent[2].error is not None
 
 
@@ -137,7 +141,7 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
     (late,) = sent
     assert late.is_settled
     assert late.error is not None
-    assert late.delivery is Delivery.UNKNOWN
+    assert late.delivery is DeliveryStatus.UNKNOWN
     (named,) = caught.value.messages
     assert (named.id, named.destination) == ("", QUEUE)
     assert "it was not sent" in named.reason

@@ -286,7 +286,7 @@ def test_ack_up_to_when_the_message_is_of_another_subscription_then_refused_at_o
         mine, foreign = next(subscription), next(other)
         with pytest.raises(LocalProtocolError, match="came over subscription"):
             subscription.ack_up_to(foreign)
-        assert (mine.settlement, foreign.settlement) == (Settlement.OPEN, Settlement.OPEN)
+        assert (mine.settlement, foreign.settlement) == (Settlement.UNSETTLED, Settlement.UNSETTLED)
 
 
 @pytest.fixture

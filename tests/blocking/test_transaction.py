@@ -104,7 +104,7 @@ def test_ack_when_committed_then_settled_and_when_aborted_then_open_again(
             transaction.ack(message)
             assert settlement(message) is Settlement.IN_TRANSACTION
             transaction.abort()
-        assert settlement(message) is Settlement.OPEN
+        assert settlement(message) is Settlement.UNSETTLED
         with client.transaction() as transaction:
             transaction.ack(message)
             with pytest.raises(LocalProtocolError, match="in a transaction"):

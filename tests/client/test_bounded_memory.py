@@ -219,7 +219,7 @@ async def test_memory_when_the_prefetch_is_ignored_then_the_reader_is_held_or_th
             await trio.testing.wait_all_tasks_blocked()
             # Nothing is awaited, so the reader waits for the consumer.
             assert not flood.is_over()
-            assert client.statistics().reader_held == 1
+            assert client.statistics().reads_paused == 1
             held_bytes = memory.peak_bytes
             # Now it has to go on, for a RECEIPT that does not come.
             flood.answers_receipts = False

@@ -331,7 +331,7 @@ def check(stage: Stage) -> None:
             assert name in acked
         elif message.settlement is Settlement.NACKED:
             assert name in nacked
-        elif message.settlement is Settlement.OPEN:
+        elif message.settlement is Settlement.UNSETTLED:
             assert name not in acked | nacked or not committed
     # Nothing is sent twice, and what was sent in a transaction is there only with its COMMIT.
     out = stage.broker.depth("/queue/out")

@@ -213,7 +213,7 @@ async def test_client_when_connected_then_it_tells_what_was_agreed_upon(
     assert client.version == "1.2"
     assert client.server is not None
     assert client.server.startswith("trio-stomp-testing/")
-    assert client.session
+    assert client.session_id
     assert client.profile.name == "trio_stomp.testing"
     assert client.heart_beat.client_sends_seconds == 10
 
@@ -265,7 +265,7 @@ async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(
 ) -> None:
     """Rows 1x-DISC-1, 1x-DISC-2."""
     await client.send("/queue/a", b"unconfirmed")
-    assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+    assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
     assert bodies(broker, "/queue/a") == [b"unconfirmed"]
     with pytest.raises(trio_stomp.ConnectionClosed):
         await client.send("/queue/a", b"late")

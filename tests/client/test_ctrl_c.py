@@ -13,9 +13,19 @@ from trio.testing import MockClock
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, Delivery, Hooks, Message, OutgoingMessage, Reconnect, Retry, StompError, Transaction
+from trio_stomp import (
+    Client,
+    DeliveryStatus,
+    Hooks,
+    Message,
+    OutgoingMessage,
+    Reconnect,
+    Retry,
+    StompError,
+    Transaction,
+)
 from trio_stomp.testing import Broker, DropLink, HalfOpen, open_broker
-from trio_stomp.types import Peer, SendEnd, Sending, Settlement
+from trio_stomp.types import ConnectionInfo, SendCallback, Sending, Settlement
 
 # --- functions of the program -----------------------------------------------------------------------------------------
 
@@ -43,20 +53,20 @@ class EndlessHooks(Hooks):
         if where == self._where:
             self._endless()
 
-    def connected(self, peer: Peer) -> None:
+    def connected(self, peer: ConnectionInfo) -> None:
         self._at("connected")
 
-    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+    def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
         self._at("disconnected")
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
         self._at("sending")
         return self._ended
 
-    def _ended(self, delivery: Delivery | None, error: StompError | None) -> None:
+    def _ended(self, delivery: DeliveryStatus | None, error: StompError | None) -> None:
         self._at("sent")
 
-    def received(self, peer: Peer, message: Message) -> None:
+    def received(self, peer: ConnectionInfo, message: Message) -> None:
         self._at("received")
 
     @contextmanager
@@ -65,11 +75,11 @@ class EndlessHooks(Hooks):
         yield
         self._at("end")
 
-    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object]:
+    def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[object]:
         self._at("handling")
         return self._handling()
 
-    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+    def settled(self, peer: ConnectionInfo, message: Message, how: Settlement, transaction: str | None) -> None:
         self._at("settled")
 
 
@@ -216,10 +226,10 @@ class PressesOnce(Hooks):
     def __init__(self) -> None:
         self.presses = False
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback:
         return self._ended
 
-    def _ended(self, delivery: Delivery | None, error: StompError | None) -> None:
+    def _ended(self, delivery: DeliveryStatus | None, error: StompError | None) -> None:
         if self.presses:
             self.presses = False
             signal.raise_signal(signal.SIGINT)

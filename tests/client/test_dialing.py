@@ -263,7 +263,7 @@ async def test_tls_when_the_certificate_is_trusted_then_connected(authority: tru
         assert broker.url.startswith("stomps://")
         async with trio_stomp.connect(broker.url, tls=client_context(authority)) as client:
             await client.send("/queue/a", b"1", receipt=True)
-            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
         # A context with a stomp:// URL is TLS that was asked for, too.
         async with trio_stomp.connect(broker.url.replace("stomps://", "stomp://"), tls=client_context(authority)):
             pass

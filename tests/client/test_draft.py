@@ -165,11 +165,11 @@ async def test_nack_when_the_draft_lacks_it_then_the_error_says_so_and_what_to_d
             with pytest.raises(LocalProtocolError, match="has no NACK"):
                 async with client.transaction() as transaction:
                     await transaction.nack(message)
-            assert message.settlement is Settlement.OPEN
+            assert message.settlement is Settlement.UNSETTLED
             with pytest.raises(ValueError, match="handler"):
                 async with message:
                     raise ValueError("handler")  # a stand-in for a handler's error
-        assert message.settlement is Settlement.OPEN
+        assert message.settlement is Settlement.UNSETTLED
     assert broker.depth("/queue/a") == 1
 
 

@@ -14,7 +14,14 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import RawHost, reconnecting
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import BrokerError, ConnectionLost, Delivery, RemoteProtocolError, StompError, SubscriptionOverflow
+from trio_stomp import (
+    BrokerError,
+    ConnectionLost,
+    DeliveryStatus,
+    RemoteProtocolError,
+    StompError,
+    SubscriptionOverflow,
+)
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
 
 VERSIONS = ("1.0", "1.1", "1.2")
@@ -91,7 +98,7 @@ async def test_error_when_it_comes_behind_connected_then_subscriptions_and_messa
     first = connected(version, server)
     for split in range(0, len(first + tail), 1 if server == SERVERS[0] else 7):
         delivered: list[str] = []
-        confirmed: list[Delivery] = []
+        confirmed: list[DeliveryStatus] = []
 
         async def consume(client: trio_stomp.Client, delivered: list[str] = delivered) -> None:
             async with client.subscribe("/queue/a", ack="auto") as subscription:
@@ -104,10 +111,10 @@ async def test_error_when_it_comes_behind_connected_then_subscriptions_and_messa
                 nursery.start_soon(consume, client)
                 # A header that is escaped has to be encoded anew on each connection.
                 await client.send("/queue/b", b"", headers={"at": "12:30"}, receipt=True)
-                confirmed.append(Delivery.CONFIRMED)
+                confirmed.append(DeliveryStatus.CONFIRMED)
             assert client.statistics().reconnections == 2
         assert delivered == ["here"]
-        assert confirmed == [Delivery.CONFIRMED]
+        assert confirmed == [DeliveryStatus.CONFIRMED]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.kit.reconnecting import reconnecting
 from trio_stomp import (
     Client,
     ConnectionLost,
-    Delivery,
+    DeliveryStatus,
     Hooks,
     LocalProtocolError,
     Message,
@@ -25,7 +25,7 @@ from trio_stomp import (
     StompError,
 )
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
-from trio_stomp.types import Peer, SendEnd, Sending, Settlement
+from trio_stomp.types import ConnectionInfo, SendCallback, Sending, Settlement
 
 CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("CURRENT", default="nothing")
 
@@ -36,27 +36,27 @@ class Diary(Hooks):
     def __init__(self) -> None:
         self.entries: list[str] = []
 
-    def connected(self, peer: Peer) -> None:
+    def connected(self, peer: ConnectionInfo) -> None:
         self.entries.append("connected")
 
-    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+    def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
         self.entries.append(f"disconnected: {type(cause).__name__}")
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
         kind = " in transaction" if message.transaction else " request" if message.is_request else ""
         self.entries.append(f"sending {message.destination}{kind}{' ?' if message.confirmed else ''}")
         message.add_header("x-hook", "was here")
 
-        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+        def ended(delivery: DeliveryStatus | None, error: StompError | None) -> None:
             known = "not sent" if delivery is None else delivery.value
             self.entries.append(known if error is None else f"{known}: {type(error).__name__}")
 
         return ended
 
-    def received(self, peer: Peer, message: Message) -> None:
+    def received(self, peer: ConnectionInfo, message: Message) -> None:
         self.entries.append(f"received {message.text}")
 
-    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+    def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[object] | None:
         return self._handling(message)
 
     @contextmanager
@@ -72,7 +72,7 @@ class Diary(Hooks):
         finally:
             CURRENT.reset(token)
 
-    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+    def settled(self, peer: ConnectionInfo, message: Message, how: Settlement, transaction: str | None) -> None:
         self.entries.append(f"{how.value} {message.text}{'' if transaction is None else ' in transaction'}")
 
     def since(self, count: int) -> list[str]:
@@ -299,22 +299,22 @@ async def test_request_when_answered_then_told_as_one_send_that_ends_with_the_re
 class Broken(Hooks):
     """Fails at everything."""
 
-    def connected(self, peer: Peer) -> None:
+    def connected(self, peer: ConnectionInfo) -> None:
         raise OSError("connected")
 
-    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+    def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
         raise OSError("disconnected")
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
-        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
+        def ended(delivery: DeliveryStatus | None, error: StompError | None) -> None:
             raise OSError("ended")
 
         return ended
 
-    def received(self, peer: Peer, message: Message) -> None:
+    def received(self, peer: ConnectionInfo, message: Message) -> None:
         raise OSError("received")
 
-    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+    def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[object] | None:
         return self._handling()
 
     @contextmanager
@@ -322,7 +322,7 @@ class Broken(Hooks):
         yield
         raise OSError("handling")
 
-    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+    def settled(self, peer: ConnectionInfo, message: Message, how: Settlement, transaction: str | None) -> None:
         raise OSError("settled")
 
 
@@ -352,7 +352,7 @@ async def test_hooks_when_one_would_swallow_the_exception_of_a_block_then_it_goe
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Swallow(Hooks):
-        def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+        def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[object] | None:
             return self._handling()
 
         @contextmanager
@@ -422,10 +422,10 @@ async def test_hooks_when_nothing_is_overridden_then_everything_works_as_without
 
 
 async def test_peer_when_told_then_it_names_the_broker_without_secrets(autojump_clock: trio.testing.MockClock) -> None:
-    seen: list[Peer] = []
+    seen: list[ConnectionInfo] = []
 
     class Watch(Hooks):
-        def connected(self, peer: Peer) -> None:
+        def connected(self, peer: ConnectionInfo) -> None:
             seen.append(peer)
 
     async with open_broker() as broker:
@@ -433,7 +433,7 @@ async def test_peer_when_told_then_it_names_the_broker_without_secrets(autojump_
         async with trio_stomp.connect(url, hooks=Watch()):
             pass
     assert seen == [
-        Peer(
+        ConnectionInfo(
             endpoint=f"stomp://127.0.0.1:{broker.port}",
             host="127.0.0.1",
             port=broker.port,

@@ -51,7 +51,7 @@ from trio_stomp.session.bodies import AS_JSON, AS_TEXT, codec_of
 from trio_stomp.testing import Refusal
 from trio_stomp.testing.selector import Selector
 from trio_stomp.transport.websocket_messages import fragments, stomp_frames
-from trio_stomp.types import Peer, Sending
+from trio_stomp.types import ConnectionInfo, Sending
 
 SIZE = 64 * 1024
 HARMLESS = 0.01
@@ -83,7 +83,7 @@ UNITS = (
 
 
 CONTEXT: Final = ssl.create_default_context()
-PEER: Final = Peer(endpoint="stomp://h:1", host="h", port=1, broker="RabbitMQ", server=None)
+PEER: Final = ConnectionInfo(endpoint="stomp://h:1", host="h", port=1, broker="RabbitMQ", server=None)
 
 
 def frames_of_a_broker(text: bytes) -> None:

@@ -260,7 +260,7 @@ class Program:
         """Acknowledge a message that was taken, if there is one."""
         if self._held:
             await self._held[choice % len(self._held)].ack()
-            self._held = [each for each in self._held if each.settlement is Settlement.OPEN]
+            self._held = [each for each in self._held if each.settlement is Settlement.UNSETTLED]
 
     async def take_all(self) -> None:
         """Take what waits on any subscription."""

@@ -30,5 +30,5 @@ async def test_link_when_connected_names_no_server_then_nothing_is_assumed_of_th
     async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=1) as client:
         assert client.version == "1.0"
         assert client.server is None
-        assert client.session is None
+        assert client.session_id is None
         assert client.profile.name == "unknown broker"

@@ -97,7 +97,7 @@ async def test_ack_when_auto_mode_then_refused_here(client: Client, autojump_clo
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a", ack="auto") as subscription:
         async with await anext(subscription) as message:
-            assert message.settlement is Settlement.NEEDLESS
+            assert message.settlement is Settlement.AUTO
         with pytest.raises(LocalProtocolError, match="auto mode"):
             await message.ack()
 
@@ -178,7 +178,7 @@ async def test_block_when_cancelled_then_unsettled_because_nothing_is_wrong_with
         with trio.move_on_after(1):
             async with message:
                 await trio.sleep_forever()
-        assert message.settlement is Settlement.OPEN
+        assert message.settlement is Settlement.UNSETTLED
         assert broker.unacknowledged("/queue/a") == 1
 
 
@@ -198,7 +198,7 @@ async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
             with pytest.raises(ValueError, match="handler"):
                 async with message:
                     raise ValueError("handler")  # a stand-in for a handler's error
-            assert message.settlement is Settlement.OPEN
+            assert message.settlement is Settlement.UNSETTLED
             assert "stays unsettled" in caplog.text
         await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
         assert broker.depth("/queue/a") == 1

@@ -21,7 +21,7 @@ from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     Client,
-    Farewell,
+    DisconnectResult,
     Hooks,
     Message,
     OutcomeUnknown,
@@ -35,7 +35,7 @@ from trio_stomp import (
 )
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
-from trio_stomp.types import ConnectOptions, Peer, Phase, Settlement
+from trio_stomp.types import ConnectionInfo, ConnectOptions, Phase, Settlement
 
 FAIL_BACK_AFTER: Final = 10.0
 # A receipt that comes this late leaves time to look at each stage.
@@ -581,7 +581,7 @@ async def test_leaving_when_a_message_is_unconfirmed_at_the_old_host_then_the_ne
             await of.move()
             # The old host keeps its RECEIPT to itself until the move gives up waiting for it.
             await trio.sleep(5)
-            assert await of.client.disconnect() is Farewell.RECEIPT
+            assert await of.client.disconnect() is DisconnectResult.RECEIPT
         assert of.preferred.depth("/queue/pending") == 1
 
 
@@ -618,7 +618,7 @@ async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still
             async with pending_send(client):
                 await trio.sleep_until(FAIL_BACK_AFTER + 0.5)
                 assert preferred.sessions
-                assert await client.disconnect() is Farewell.CLOSED
+                assert await client.disconnect() is DisconnectResult.CLOSED
     (link,) = links
     assert b"DISCONNECT" in link.sent, attempt
 
@@ -714,7 +714,7 @@ async def test_state_and_hooks_when_the_client_moves_then_they_tell_where_to(
     causes: list[StompError | None] = []
 
     class Told(Hooks):
-        def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+        def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
             causes.append(cause)
 
     phases: list[tuple[Phase, str]] = []

@@ -59,7 +59,7 @@ async def test_stream_when_the_program_opened_it_then_state_error_and_log_name_n
     shown: list[object] = []
 
     class Watch(trio_stomp.Hooks):
-        def connected(self, peer: trio_stomp.types.Peer) -> None:
+        def connected(self, peer: trio_stomp.types.ConnectionInfo) -> None:
             shown.append(peer)
             assert (peer.host, peer.port) == ("", 0)
 

@@ -18,7 +18,7 @@ from trio_stomp import (
     BrokerError,
     Client,
     ConnectionLost,
-    Delivery,
+    DeliveryStatus,
     OutgoingMessage,
     PoisonMessage,
     Publication,
@@ -140,7 +140,7 @@ async def test_publisher_when_the_broker_closes_at_one_of_many_then_only_that_fa
                 publications += [await publisher.send(f"/queue/{body.decode()}", body) for body in bodies]
         assert len(host.dialed) < 15
     (failed,) = caught.value.messages
-    assert (failed.destination, failed.delivery) == ("/queue/POISON", Delivery.UNKNOWN)
+    assert (failed.destination, failed.delivery) == ("/queue/POISON", DeliveryStatus.UNKNOWN)
     assert "without an ERROR 3 times" in failed.reason
     assert isinstance(publications[place].error, PoisonMessage)
     del bodies[place]
@@ -394,5 +394,5 @@ async def test_messages_when_links_are_cut_at_random_then_none_is_taken_for_pois
                     await trio.sleep(0.05 * chance.random())
         assert len(host.dialed) > 20
         nursery.cancel_scope.cancel()
-    assert {each.delivery for each in publications} == {Delivery.CONFIRMED}
+    assert {each.delivery for each in publications} == {DeliveryStatus.CONFIRMED}
     assert list(dict.fromkeys(broker.arrived)) == bodies

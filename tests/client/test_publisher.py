@@ -13,7 +13,7 @@ from trio_stomp import (
     Client,
     ConnectionClosed,
     ConnectionLost,
-    Delivery,
+    DeliveryStatus,
     LocalProtocolError,
     OutgoingMessage,
     Publication,
@@ -45,7 +45,7 @@ async def test_publisher_when_left_then_all_are_confirmed_in_order(
         publications = [await publisher.send("/queue/a", str(number)) for number in range(50)]
         assert publisher.in_flight <= 7
     assert publisher.confirmed == 50
-    assert {publication.delivery for publication in publications} == {Delivery.CONFIRMED}
+    assert {publication.delivery for publication in publications} == {DeliveryStatus.CONFIRMED}
     assert await bodies(broker) == [str(number) for number in range(50)]
 
 
@@ -175,7 +175,7 @@ async def test_publisher_when_the_client_gives_up_then_the_error_names_each_mess
                 broker.faults.now(DropLink())
     assert [message.destination for message in caught.value.messages] == [f"/queue/{number}" for number in range(5)]
     assert [message.id for message in caught.value.messages] == [each.id for each in publications]
-    assert {message.delivery for message in caught.value.messages} == {Delivery.UNKNOWN}
+    assert {message.delivery for message in caught.value.messages} == {DeliveryStatus.UNKNOWN}
     assert isinstance(caught.value.__cause__, ConnectionLost)
 
 
@@ -206,7 +206,7 @@ async def test_publisher_when_a_message_is_refused_then_it_is_named_and_the_othe
                 for number in range(3):
                     await publisher.send("/queue/full", str(number))
                 await publisher.send("/queue/a", b"")
-    assert caught.value.messages[0].delivery in (Delivery.REJECTED, Delivery.UNKNOWN)
+    assert caught.value.messages[0].delivery in (DeliveryStatus.REJECTED, DeliveryStatus.UNKNOWN)
     assert caught.value.messages[0].destination == "/queue/full"
 
 
@@ -225,9 +225,9 @@ async def test_publication_when_its_error_was_raised_to_somebody_then_leaving_do
             nursery.start_soon(refuse)
             with pytest.raises(BrokerError, match="not this one"):
                 await publication.wait()
-        assert publication.delivery is Delivery.REJECTED
+        assert publication.delivery is DeliveryStatus.REJECTED
         fine = await publisher.send("/queue/a", b"")
-    assert fine.delivery is Delivery.CONFIRMED
+    assert fine.delivery is DeliveryStatus.CONFIRMED
 
 
 async def test_publisher_when_the_client_is_leaving_then_send_says_so_and_a_refused_message_is_named_at_the_end(

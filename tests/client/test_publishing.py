@@ -7,7 +7,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, Delivery, LocalProtocolError, OutgoingMessage, UnconfirmedError
+from trio_stomp import Client, DeliveryStatus, LocalProtocolError, OutgoingMessage, UnconfirmedError
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker
 
 
@@ -57,7 +57,7 @@ async def test_publish_when_a_message_cannot_be_represented_then_nothing_of_it_i
             await publisher.send("/queue/a", b"x", headers=headers)
         assert publisher.in_flight == client.statistics().unconfirmed == client.statistics().receipts_pending == 0
         fine = await publisher.send("/queue/a", b"x")
-    assert fine.delivery is Delivery.CONFIRMED
+    assert fine.delivery is DeliveryStatus.CONFIRMED
 
 
 @pytest.mark.parametrize("verb", ["send", "send_many"])
@@ -76,7 +76,7 @@ async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_sam
             broker.faults.now(DropLink())
         assert client.statistics().resent == 1
     first, second = await taken(broker, 2)
-    assert publication.delivery is Delivery.CONFIRMED
+    assert publication.delivery is DeliveryStatus.CONFIRMED
     assert first.stable_id == second.stable_id == publication.id
     differing = {"message-id", "ack", "subscription"}
     assert [pair for pair in first.headers.items() if pair[0] not in differing] == [

@@ -188,7 +188,7 @@ async def test_body_when_a_subscription_begins_to_spool_while_the_sender_reads_t
             nursery.start_soon(send, client)
             await peer.came.wait()
             peer.answers = True
-            async with client.subscribe("/queue/a", ack="auto", id="s", spool_bodies_over=65_536) as subscription:
+            async with client.subscribe("/queue/a", ack="auto", id="s", spool_threshold_bytes=65_536) as subscription:
                 await peer.send(message("s", body) + b"".join(peer.unanswered))
                 spooled = await anext(subscription)
 

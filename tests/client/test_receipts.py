@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from trio_stomp.errors import BrokerError, ConnectionLost, Delivery
+from trio_stomp.errors import BrokerError, ConnectionLost, DeliveryStatus
 from trio_stomp.session.receipts import Publication, Receipts, Window
 
 
@@ -147,7 +147,7 @@ def test_message_when_answered_or_refused_then_it_is_settled_once() -> None:
     assert answer(receipts, one) == 0
     assert receipts.refuse(one._receipt_id, refused()) is False
     assert receipts.refuse(other._receipt_id, refused()) is True
-    assert (one.delivery, other.delivery) == (Delivery.CONFIRMED, Delivery.REJECTED)
+    assert (one.delivery, other.delivery) == (DeliveryStatus.CONFIRMED, DeliveryStatus.REJECTED)
     assert len(receipts) == len(receipts.messages) == receipts.body_bytes == 0
 
 
@@ -161,7 +161,7 @@ def test_message_when_its_connection_has_ended_and_another_follows_then_only_tha
     receipts.connected(Calls())
     assert len(receipts) == 1
     assert answer(receipts, one) == 0
-    assert one.delivery is Delivery.CONFIRMED
+    assert one.delivery is DeliveryStatus.CONFIRMED
 
 
 async def test_message_when_settled_twice_then_the_first_counts(autojump_clock: trio.testing.MockClock) -> None:
@@ -172,7 +172,7 @@ async def test_message_when_settled_twice_then_the_first_counts(autojump_clock: 
     receipts.lose(one, ConnectionLost("gone"))
     receipts.give_up(one)
     await one.wait()
-    assert one.delivery is Delivery.CONFIRMED
+    assert one.delivery is DeliveryStatus.CONFIRMED
     assert one.body_bytes == 10
     assert repr(one) == f"<Publication {one.id} to '/queue/a': confirmed>"
 
@@ -200,7 +200,7 @@ async def test_message_when_lost_for_good_then_each_task_that_waits_gets_an_exce
         receipts.lose_all(ConnectionLost("again"), keep_messages=False)
     assert caught[0] is not caught[1]
     assert str(one.error) == "gone"
-    assert one.delivery is Delivery.UNKNOWN
+    assert one.delivery is DeliveryStatus.UNKNOWN
 
 
 async def test_message_when_one_of_the_tasks_that_wait_is_cancelled_then_the_others_wait_on(

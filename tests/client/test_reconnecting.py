@@ -10,7 +10,7 @@ import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Reconnect
+from trio_stomp import ConnectionLost, DisconnectResult, LimitExceeded, Limits, Reconnect
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, open_broker
 from trio_stomp.types import Phase
@@ -190,7 +190,7 @@ async def test_fail_back_when_the_block_is_left_meanwhile_then_both_links_are_cl
             changes = client.state_changes()
             other.faults.now(DelayReceipts(seconds=5))
             await trio.sleep(10.5)  # the new link stands, and the old one does not confirm DISCONNECT
-            assert await client.disconnect() is Farewell.CLOSED
+            assert await client.disconnect() is DisconnectResult.CLOSED
         assert [state.phase async for state in changes] == [Phase.CONNECTED, Phase.CLOSED]
         await trio.sleep(1)
         assert broker.sessions == other.sessions == ()
@@ -217,7 +217,7 @@ async def test_disconnect_when_there_is_no_connection_then_dialing_stops(
         host.refuses = True
         broker.faults.now(DropLink())
         await trio.sleep(1)
-        assert await client.disconnect() is Farewell.CLOSED
+        assert await client.disconnect() is DisconnectResult.CLOSED
         dialed = len(host.dialed)
         host.refuses = False
         await trio.sleep(1000)
@@ -237,7 +237,7 @@ async def test_leaving_when_the_next_connection_was_made_just_now_then_its_link_
             data = await super().receive_some(max_bytes)
             if data.startswith(b"CONNECTED"):
                 with trio.CancelScope(shield=True):
-                    farewells.append(await client.disconnect())
+                    results.append(await client.disconnect())
             return data
 
     class LeavingHost(Host):
@@ -246,13 +246,13 @@ async def test_leaving_when_the_next_connection_was_made_just_now_then_its_link_
             self.silent = 1.0
             return stream if len(self.dialed) == 1 else Leaving(stream)
 
-    farewells: list[Farewell] = []
+    results: list[DisconnectResult] = []
     host = LeavingHost(broker)
     async with reconnecting(host, stagger=stagger) as client:
         broker.faults.now(DropLink())
         await client.wait_closed()
         await trio.testing.wait_all_tasks_blocked()
-        assert (len(host.dialed), farewells) == (2, [Farewell.CLOSED])
+        assert (len(host.dialed), results) == (2, [DisconnectResult.CLOSED])
         assert broker.sessions == ()
 
 

@@ -65,7 +65,7 @@ async def test_request_when_answered_then_the_reply_is_returned(
     async with replier(broker):
         reply = await client.request("/queue/double", "21", timeout=5)
     assert reply.text == "42"
-    assert reply.settlement is trio_stomp.types.Settlement.NEEDLESS
+    assert reply.settlement is trio_stomp.types.Settlement.AUTO
 
 
 async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(

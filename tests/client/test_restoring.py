@@ -11,7 +11,7 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import Host, RawHost, reconnecting
 from tests.kit.streams import ByteStream
-from trio_stomp import BrokerError, Client, Delivery, Farewell, Publication, UnconfirmedError
+from trio_stomp import BrokerError, Client, DeliveryStatus, DisconnectResult, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import (
     Broker,
@@ -73,10 +73,10 @@ async def test_restoring_when_connected_again_then_subscriptions_come_before_unc
 
 
 @pytest.mark.parametrize("subscribed", [True, False], ids=["subscribed", "unsubscribed"])
-async def test_farewell_when_subscriptions_are_restored_one_by_one_then_disconnect_is_answered(
+async def test_disconnect_when_subscriptions_are_restored_one_by_one_then_disconnect_is_answered(
     autojump_clock: trio.testing.MockClock, *, subscribed: bool
 ) -> None:
-    farewells: list[Farewell] = []
+    results: list[DisconnectResult] = []
     async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
         restoring = trio.Event()
 
@@ -106,10 +106,10 @@ async def test_farewell_when_subscriptions_are_restored_one_by_one_then_disconne
             async with client.subscribe("/queue/a"), client.subscribe("/queue/b"):
                 await restoring.wait()
                 if subscribed:
-                    farewells.append(await client.disconnect())
+                    results.append(await client.disconnect())
             if not subscribed:
-                farewells.append(await client.disconnect())
-    assert farewells == [Farewell.RECEIPT]
+                results.append(await client.disconnect())
+    assert results == [DisconnectResult.RECEIPT]
 
 
 async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everything_twice(
@@ -443,7 +443,7 @@ async def test_message_when_an_error_names_nothing_then_it_is_found_out_and_the_
                     for body in ("a", "b", "POISON", "c", "d"):
                         await publisher.send("/queue/a", body)
         (message,) = caught.value.messages
-        assert message.delivery is Delivery.REJECTED
+        assert message.delivery is DeliveryStatus.REJECTED
         assert "access_refused" in message.reason
         assert broker.depth("/queue/a") >= 4
         assert client.statistics().reconnections == 2
@@ -518,11 +518,11 @@ async def test_restoring_when_the_link_is_lost_in_the_middle_then_the_next_begin
             broker.faults.now(SwallowReceipts(count=1000))
             for number in range(20):
                 nursery.start_soon(client.send, "/queue/a", str(number))
-            confirmed: list[Delivery] = []
+            confirmed: list[DeliveryStatus] = []
 
             async def send(number: int) -> None:
                 await client.send("/queue/b", str(number), receipt=True)
-                confirmed.append(Delivery.CONFIRMED)
+                confirmed.append(DeliveryStatus.CONFIRMED)
 
             for number in range(20):
                 nursery.start_soon(send, number)
@@ -530,7 +530,7 @@ async def test_restoring_when_the_link_is_lost_in_the_middle_then_the_next_begin
             # The next two links die while things are sent again.
             broker.faults.plan(DropLink(after_received_bytes=700), connections=2)
             broker.faults.now(DropLink())
-        assert confirmed == [Delivery.CONFIRMED] * 20
+        assert confirmed == [DeliveryStatus.CONFIRMED] * 20
         assert client.statistics().reconnections == 3
 
 
@@ -679,5 +679,5 @@ async def test_message_when_the_next_broker_speaks_a_version_that_cannot_carry_i
                     await trio.sleep(1)
                     first.refuses = True
                     broker.faults.now(DropLink())
-        assert [each.delivery for each in sent] == [Delivery.UNKNOWN, Delivery.CONFIRMED]
+        assert [each.delivery for each in sent] == [DeliveryStatus.UNKNOWN, DeliveryStatus.CONFIRMED]
         assert other.depth("/queue/a") == len(second.dialed) == 1

@@ -30,7 +30,7 @@ from trio_stomp import (
     BrokerError,
     Client,
     ConnectionLost,
-    Delivery,
+    DeliveryStatus,
     Hooks,
     LocalProtocolError,
     NotSupportedError,
@@ -40,8 +40,7 @@ from trio_stomp import (
 )
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
-from trio_stomp.types import BodyFile, SendEnd, Sending
-from trio_stomp.types import Peer as PeerOfHooks
+from trio_stomp.types import BodyFile, ConnectionInfo, SendCallback, Sending
 
 KIB: Final = 1024
 BODY: Final = b"".join(number.to_bytes(4) for number in range(200 * KIB)) + b"at the end"
@@ -146,7 +145,7 @@ async def test_send_when_a_spooled_body_is_passed_on_then_it_is_the_same(broker:
     broker.publish("/queue/a", BODY)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=64 * KIB) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=64 * KIB) as subscription,
     ):
         async with await anext(subscription) as message:
             await client.send("/queue/b", message.open_body(), receipt=True)
@@ -196,10 +195,10 @@ async def test_wire_log_when_a_file_is_sent_then_has_its_head(
 
 class Recording(Hooks):
     def __init__(self) -> None:
-        self.sent: list[tuple[int, Delivery | None, str]] = []
+        self.sent: list[tuple[int, DeliveryStatus | None, str]] = []
 
-    def sending(self, peer: PeerOfHooks, message: Sending) -> SendEnd | None:
-        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
+        def ended(delivery: DeliveryStatus | None, error: StompError | None) -> None:
             self.sent.append((message.body_bytes, delivery, type(error).__name__))
 
         return ended
@@ -218,9 +217,9 @@ async def test_hooks_when_a_file_is_sent_then_see_its_length_and_its_end(broker:
             await client.send("/queue/a", b"")
     size = len(BODY)
     assert hooks.sent == [
-        (size, Delivery.SENT, "NoneType"),
-        (size, Delivery.CONFIRMED, "NoneType"),
-        (size, Delivery.SENT, "NoneType"),
+        (size, DeliveryStatus.SENT, "NoneType"),
+        (size, DeliveryStatus.CONFIRMED, "NoneType"),
+        (size, DeliveryStatus.SENT, "NoneType"),
         (4, None, "LocalProtocolError"),
     ]
 
@@ -655,7 +654,7 @@ async def test_worker_pool_when_a_spooled_message_fails_then_its_body_is_dead_le
 
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=64 * KIB) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=64 * KIB) as subscription,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(

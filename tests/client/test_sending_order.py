@@ -12,7 +12,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, Delivery, OutgoingMessage, Publication, Publisher
+from trio_stomp import Client, DeliveryStatus, OutgoingMessage, Publication, Publisher
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
@@ -86,7 +86,7 @@ async def test_book_when_full_and_the_broker_confirms_after_consumption_then_not
                 nursery.start_soon(consume)
                 for number in range(6):
                     sent[str(number)] = await publisher.send(QUEUE, str(number))
-    assert {each.delivery for each in sent.values()} == {Delivery.CONFIRMED}
+    assert {each.delivery for each in sent.values()} == {DeliveryStatus.CONFIRMED}
 
 
 async def test_book_when_full_then_confirmed_messages_go_in_the_order_of_the_calls(

@@ -51,7 +51,7 @@ async def test_facts_when_the_client_has_moved_to_another_broker_then_they_are_o
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
         async with reconnecting(first, second) as client:
-            session = client.session
+            session = client.session_id
             first.refuses = True
             broker.faults.now(DropLink())
             await client.send("/queue/a", b"", receipt=True)

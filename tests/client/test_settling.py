@@ -34,7 +34,7 @@ async def test_client_mode_when_acked_then_all_earlier_ones_are_too(
         messages = [await anext(subscription) for _ in range(4)]
         await messages[2].ack(receipt=True)
         assert broker.unacknowledged("/queue/a") == 1
-        assert [message.settlement for message in messages] == [Settlement.ACKED] * 3 + [Settlement.OPEN]
+        assert [message.settlement for message in messages] == [Settlement.ACKED] * 3 + [Settlement.UNSETTLED]
         assert broker.statistics().received[Command.ACK] == 1
 
 
@@ -50,7 +50,7 @@ async def test_client_mode_when_acked_without_a_receipt_then_all_earlier_ones_ar
                 pass
         else:
             await messages[1].ack()
-        assert [message.settlement for message in messages] == [Settlement.ACKED] * 2 + [Settlement.OPEN]
+        assert [message.settlement for message in messages] == [Settlement.ACKED] * 2 + [Settlement.UNSETTLED]
         await client.send("/queue/b", b"", receipt=True)
         assert broker.unacknowledged("/queue/a") == 1
 
@@ -63,7 +63,7 @@ async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(
     async with client.subscribe("/queue/a", ack="client") as subscription:
         messages = [await anext(subscription) for _ in range(3)]
         await messages[1].nack(receipt=True)
-        assert [message.settlement for message in messages] == [Settlement.NACKED] * 2 + [Settlement.OPEN]
+        assert [message.settlement for message in messages] == [Settlement.NACKED] * 2 + [Settlement.UNSETTLED]
         again = {(await anext(subscription)).body for _ in range(2)}
         assert again == {b"0", b"1"}
 
@@ -91,7 +91,7 @@ async def test_client_mode_when_an_earlier_one_would_be_lost_then_none_is_nacked
             messages = [await anext(subscription) for _ in range(2)]
             with pytest.raises(NotSupportedError, match="would drop the message"):
                 await messages[1].nack()
-            assert {message.settlement for message in messages} == {Settlement.OPEN}
+            assert {message.settlement for message in messages} == {Settlement.UNSETTLED}
         assert Command.NACK not in broker.statistics().received
 
 
@@ -139,7 +139,7 @@ async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_
         messages = [await anext(subscription) for _ in range(3)]
         await messages[2].ack(receipt=True)
         assert broker.unacknowledged("/queue/a") == 2
-        assert messages[0].settlement is Settlement.OPEN
+        assert messages[0].settlement is Settlement.UNSETTLED
 
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
@@ -153,7 +153,7 @@ async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
         await subscription.ack_up_to(messages[3])
         await client.send("/queue/b", b"", receipt=True)
         assert broker.unacknowledged("/queue/a") == 1
-        assert [message.settlement for message in messages] == [Settlement.ACKED] * 4 + [Settlement.OPEN]
+        assert [message.settlement for message in messages] == [Settlement.ACKED] * 4 + [Settlement.UNSETTLED]
         with pytest.raises(LocalProtocolError, match="it is settled"):
             await subscription.ack_up_to(messages[0])
 
@@ -210,7 +210,7 @@ async def test_settling_when_the_outbox_is_full_then_it_waits_and_a_canceled_one
                 else:
                     await (message.ack() if verb == "ack" else message.nack())
             assert waits.cancelled_caught
-            assert message.settlement is Settlement.OPEN
+            assert message.settlement is Settlement.UNSETTLED
             scope.cancel()
 
 
@@ -249,7 +249,7 @@ async def test_nack_when_the_broker_has_no_such_choice_then_refused_here(
         message = await anext(subscription)
         with pytest.raises(NotSupportedError, match=said):
             await message.nack(requeue=requeue)
-        assert message.settlement is trio_stomp.types.Settlement.OPEN
+        assert message.settlement is trio_stomp.types.Settlement.UNSETTLED
 
 
 async def test_nack_when_in_a_transaction_then_it_may_say_requeue_too(
@@ -280,9 +280,9 @@ async def test_ack_up_to_when_the_message_is_of_another_subscription_then_refuse
         for message, name in ((foreign, "'b' to '/queue/b'"), (away, "to '/queue/c'")):
             with pytest.raises(LocalProtocolError, match=f"came over subscription .*{name}, not over .*'a'"):
                 await subscription.ack_up_to(message)
-            assert message.settlement is Settlement.OPEN
+            assert message.settlement is Settlement.UNSETTLED
         await client.send("/queue/d", b"", receipt=True)
-        assert {message.settlement for message in mine} == {Settlement.OPEN}
+        assert {message.settlement for message in mine} == {Settlement.UNSETTLED}
         assert Command.ACK not in broker.statistics().received
 
 

@@ -1,4 +1,4 @@
-"""Large bodies in temporary files: `subscribe(spool_bodies_over=...)`.
+"""Large bodies in temporary files: `subscribe(spool_threshold_bytes=...)`.
 
 Without the mock clock, which would run on while a thread writes to the disk.
 """
@@ -110,7 +110,7 @@ async def test_message_when_its_body_is_longer_than_the_threshold_then_it_is_in_
     broker.publish("/queue/a", body)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         message = await anext(subscription)
 
@@ -134,7 +134,7 @@ async def test_message_when_its_body_is_in_a_file_then_its_repr_says_so(broker: 
     broker.publish("/queue/a", LARGE)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         assert f"{len(LARGE)} bytes in a file" in repr(await anext(subscription))
 
@@ -143,7 +143,7 @@ async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to
     broker.publish("/queue/a", LARGE, [("content-type", "application/json")])
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         message = await anext(subscription)
 
@@ -168,7 +168,7 @@ async def test_body_when_copied_in_a_thread_then_the_file_is_the_same(broker: Br
 
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         async with await anext(subscription) as message:
             await trio.to_thread.run_sync(save, message)
@@ -179,15 +179,15 @@ async def test_body_when_copied_in_a_thread_then_the_file_is_the_same(broker: Br
 @pytest.mark.parametrize("size", [65_535, 0, -1])
 async def test_threshold_when_a_body_below_it_might_come_at_once_then_refused(broker: Broker, size: int) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(LocalProtocolError, match=f"spool_bodies_over must be at least 65536 bytes, got {size}"):
-            client.subscribe("/queue/a", spool_bodies_over=size)
+        with pytest.raises(LocalProtocolError, match=f"spool_threshold_bytes must be at least 65536 bytes, got {size}"):
+            client.subscribe("/queue/a", spool_threshold_bytes=size)
 
 
 async def test_seek_when_it_is_before_the_beginning_then_refused(broker: Broker) -> None:
     broker.publish("/queue/a", LARGE)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         with (await anext(subscription)).open_body() as file, pytest.raises(ValueError, match="negative seek"):
             file.seek(-len(LARGE) - 1, os.SEEK_END)
@@ -197,7 +197,7 @@ async def test_chunks_when_canceled_then_go_on_with_the_same_chunk(broker: Broke
     broker.publish("/queue/a", LARGE)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         chunks = (await anext(subscription)).chunks()
         first = await anext(chunks)
@@ -215,7 +215,7 @@ async def test_chunks_when_all_threads_are_busy_then_only_a_body_in_a_file_waits
         broker.publish("/queue/a", body)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         large, small = await anext(subscription), await anext(subscription)
         threads = trio.to_thread.current_default_thread_limiter()
@@ -254,7 +254,7 @@ async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_
         broker.publish(destination, b"small")
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as spooling,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as spooling,
         client.subscribe("/queue/b") as other,
     ):
         assert [(await anext(spooling)).is_spooled for _ in range(2)] == [True, False]
@@ -263,7 +263,7 @@ async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_
 
 async def test_subscription_when_an_earlier_one_of_its_id_spooled_then_its_bodies_are_in_memory(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", id="s", spool_bodies_over=OVER):
+        async with client.subscribe("/queue/a", id="s", spool_threshold_bytes=OVER):
             pass
         async with client.subscribe("/queue/a", id="s") as subscription:
             broker.publish("/queue/a", LARGE)
@@ -281,7 +281,7 @@ async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: s
         nursery.start_soon(peer.serve)
         async with (
             trio_stomp.connect_stream(ours, versions=[version]) as client,
-            client.subscribe("/q", ack="auto", spool_bodies_over=OVER, id="s") as subscription,
+            client.subscribe("/q", ack="auto", spool_threshold_bytes=OVER, id="s") as subscription,
         ):
             peer.put(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\n\n%b\0" % body)
             peer.deliver("s", b"next")
@@ -298,7 +298,7 @@ async def test_body_when_it_comes_with_its_head_in_one_read_then_is_spooled_too(
         nursery.start_soon(peer.serve)
         async with (
             trio_stomp.connect_stream(ours) as client,
-            client.subscribe("/q", id="s", spool_bodies_over=OVER) as subscription,
+            client.subscribe("/q", id="s", spool_threshold_bytes=OVER) as subscription,
         ):
             peer.deliver("s", LARGE[:100])
             peer.deliver("s", LARGE[: OVER + 1])
@@ -315,7 +315,7 @@ async def test_body_when_longer_than_its_limit_then_the_connection_ends_as_ever(
     with pytest.raises(trio_stomp.LimitExceeded, match="limit body_bytes"):
         async with (
             trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_bytes=2 * MIB)) as client,
-            client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+            client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
         ):
             await anext(subscription)
 
@@ -324,10 +324,10 @@ async def test_memory_when_bodies_are_in_files_then_they_do_not_count_as_undeliv
     for _ in range(5):
         broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(undelivered_bytes=2 * MIB)) as client:
-        async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+        async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
             batch = await subscription.receive_batch(5, linger=30)
             assert [message.body_size for message in batch] == [len(LARGE)] * 5
-            assert client.statistics().reader_held == 0
+            assert client.statistics().reads_paused == 0
 
 
 # --- the end of a file ------------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ async def test_file_when_the_block_of_its_message_ends_then_is_closed(broker: Br
     broker.publish("/queue/a", LARGE)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         async with await anext(subscription) as message:
             file = message.open_body()
@@ -350,7 +350,7 @@ async def test_file_when_the_block_of_its_message_ends_then_is_closed(broker: Br
 async def test_file_when_its_message_is_gone_then_is_closed(broker: Broker, directory: Path) -> None:
     broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", ack="auto", spool_bodies_over=OVER) as subscription:
+        async with client.subscribe("/queue/a", ack="auto", spool_threshold_bytes=OVER) as subscription:
             message = await anext(subscription)
         # It survives its subscription.
         assert await collected(message) == LARGE
@@ -365,7 +365,7 @@ async def test_files_when_the_subscription_is_left_with_messages_waiting_then_ar
     for _ in range(3):
         broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+        async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
             del subscription
             while open_files(directory) < 3:  # noqa: ASYNC110  # nothing tells of an open file
                 await trio.lowlevel.checkpoint()
@@ -380,7 +380,7 @@ async def test_file_when_its_message_is_gone_and_the_client_reconnects_then_is_c
     broker.publish("/queue/a", LARGE)
     async with (
         reconnecting(Host(broker), reconnect=Reconnect(first_delay=0.01)) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         assert (await anext(subscription)).is_spooled
         assert open_files(directory) == 1
@@ -402,13 +402,13 @@ async def test_files_when_the_link_is_cut_anywhere_in_a_body_then_are_closed_and
             with pytest.raises(ConnectionLost):
                 async with (
                     trio_stomp.connect_stream(stream) as client,
-                    client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+                    client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
                 ):
                     await anext(subscription)
             assert open_files(directory) == 0
             async with (
                 trio_stomp.connect_stream(broker.connect_stream()) as client,
-                client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+                client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
             ):
                 assert await collected(await anext(subscription)) == LARGE
 
@@ -424,7 +424,7 @@ async def test_subscription_when_the_client_reconnects_in_the_middle_of_a_body_t
     broker.publish("/queue/a", LARGE)
     async with (
         reconnecting(Cut(broker), reconnect=Reconnect(first_delay=0.01)) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         async with await anext(subscription) as message:
             assert await collected(message) == LARGE
@@ -438,7 +438,7 @@ async def test_memory_when_a_body_goes_into_a_file_then_takes_a_few_portions_at_
     async with trio_stomp.connect_stream(LargeLink(size)) as client:
         tracemalloc.start()
         try:
-            async with client.subscribe("/q", ack="auto", id="s", spool_bodies_over=OVER) as subscription:
+            async with client.subscribe("/q", ack="auto", id="s", spool_threshold_bytes=OVER) as subscription:
                 message = await anext(subscription)
                 received = 0
                 async for chunk in message.chunks():
@@ -457,7 +457,7 @@ async def test_file_when_the_program_is_canceled_in_the_middle_of_a_body_then_is
     with trio.CancelScope() as scope:
         async with (
             trio_stomp.connect_stream(TappedStream(broker.connect_stream(), cut_received=10**9)) as client,
-            client.subscribe("/queue/a", spool_bodies_over=OVER),
+            client.subscribe("/queue/a", spool_threshold_bytes=OVER),
         ):
             while not open_files(directory):  # noqa: ASYNC110  # nothing tells of an open file
                 await trio.lowlevel.checkpoint()
@@ -482,13 +482,13 @@ async def test_disk_when_it_is_full_then_the_subscription_ends_alone_and_the_mes
             file_size_limit(MIB + 70_000),
             pytest.raises(BodySpoolError, match=rf"could not be written to a temporary file in {directory}: .*TMPDIR"),
         ):
-            async with client.subscribe("/queue/a", spool_bodies_over=OVER, prefetch=2) as subscription:
+            async with client.subscribe("/queue/a", spool_threshold_bytes=OVER, prefetch=2) as subscription:
                 async for message in subscription:
                     assert message.body == b"small"
                     await message.ack(receipt=True)
         assert open_files(directory) == 0
         assert (await anext(other)).body == b"other"
-        async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+        async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
             assert await collected(await anext(subscription)) == LARGE
 
 
@@ -499,7 +499,7 @@ async def test_disk_when_there_is_no_directory_then_the_error_says_so(
     broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         with pytest.raises(BodySpoolError, match="No such file or directory") as caught:
-            async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+            async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
                 await anext(subscription)
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
@@ -511,7 +511,7 @@ async def test_disk_when_no_task_looks_then_leaving_the_subscription_raises(
     broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         with pytest.raises(BodySpoolError):
-            async with client.subscribe("/queue/a", spool_bodies_over=OVER):
+            async with client.subscribe("/queue/a", spool_threshold_bytes=OVER):
                 while client.statistics().messages_unroutable < 1:  # noqa: ASYNC110  # nothing tells of it
                     await trio.lowlevel.checkpoint()
     assert broker.depth("/queue/a") == 1
@@ -541,7 +541,7 @@ async def test_watchdog_when_the_disk_is_slow_then_does_not_take_it_for_the_brok
         nursery.start_soon(peer.serve)
         async with (
             trio_stomp.connect_stream(ours, heart_beat=(0, 1)) as client,
-            client.subscribe("/q", id="s", spool_bodies_over=OVER) as subscription,
+            client.subscribe("/q", id="s", spool_threshold_bytes=OVER) as subscription,
         ):
             peer.deliver("s", LARGE[: 2 * MIB])
             message = await anext(subscription)
@@ -562,7 +562,7 @@ async def test_watchdog_when_the_broker_is_silent_before_or_after_a_large_body_t
         nursery.start_soon(peer.serve)
         async with (
             trio_stomp.connect_stream(ours, heart_beat=(0, 1)) as client,
-            client.subscribe("/q", id="s", spool_bodies_over=OVER) as subscription,
+            client.subscribe("/q", id="s", spool_threshold_bytes=OVER) as subscription,
         ):
             for _ in range(count):
                 peer.deliver("s", LARGE)
@@ -582,7 +582,7 @@ async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_al
 
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER, decode=lambda body: body.decode()) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER, decode=lambda body: body.decode()) as subscription,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(subscription.work, handle)
@@ -597,7 +597,7 @@ async def test_settlement_when_a_block_fails_then_the_message_is_refused_and_its
     broker.publish("/queue/a", LARGE)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
     ):
         message = await anext(subscription)
         with pytest.raises(KeyError):

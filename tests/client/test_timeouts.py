@@ -262,7 +262,7 @@ async def reached(stage: Stage, call: Call, timeout: float | None, expected: Rea
     assert (error.sent, len(error.messages)) == (expected.sent, expected.unconfirmed)
     for message in error.messages:
         assert message.destination == "/queue/out"
-        assert message.delivery is trio_stomp.Delivery.UNKNOWN
+        assert message.delivery is trio_stomp.DeliveryStatus.UNKNOWN
 
 
 async def works_on(stage: Stage) -> None:
@@ -304,7 +304,7 @@ async def test_call_when_there_is_no_room_then_raises_at_its_limit_and_the_clien
         await works_on(stage)
         # Nothing of it was sent.
         assert stage.broker.depth("/queue/out") == 0
-        assert stage.messages[0].settlement is Settlement.OPEN
+        assert stage.messages[0].settlement is Settlement.UNSETTLED
         assert stage.sent(Command.BEGIN) == stage.sent(Command.ABORT)
         assert stage.client.statistics().frames_sent == before + 3
         await stage.messages[0].ack()
@@ -598,7 +598,7 @@ async def test_leaving_a_message_when_there_is_no_room_then_the_limit_of_the_cli
         with pytest.raises(OperationTimeout, match=r"ack\(\) of message .*; nothing was sent$"):
             async with stage.messages[0]:
                 await fill(stage)
-        assert stage.messages[0].settlement is Settlement.OPEN
+        assert stage.messages[0].settlement is Settlement.UNSETTLED
         stage.broker.faults.resume()
         await stage.messages[0].ack()
 
@@ -698,7 +698,7 @@ async def test_disconnect_when_the_limit_of_the_graceful_shutdown_is_earlier_the
     async with open_broker(listen=False) as broker:
         async with trio_stomp.connect_stream(broker.connect_stream(), timeout=11) as client:
             broker.faults.now(DelayReceipts(seconds=LATE))
-            assert await client.disconnect() is trio_stomp.Farewell.TIMEOUT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.TIMEOUT
 
 
 async def test_leaving_when_the_client_has_a_limit_then_the_one_of_the_graceful_shutdown_counts() -> None:

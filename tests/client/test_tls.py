@@ -42,7 +42,7 @@ async def test_tls_when_the_certificate_is_trusted_then_connected(authority: tru
         assert broker.url.startswith("wss://" if websocket else "stomps://")
         async with trio_stomp.connect(broker.url, tls=client_context(authority)) as client:
             await client.send("/queue/a", b"1", receipt=True)
-            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
 @pytest.mark.parametrize("websocket", [False, True])

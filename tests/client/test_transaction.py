@@ -80,7 +80,7 @@ async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_
                 await transaction.ack(message)
                 raise raised
         assert caught.value is raised
-        assert message.settlement is Settlement.OPEN
+        assert message.settlement is Settlement.UNSETTLED
         await message.ack(receipt=True)
     assert broker.depth("/queue/out") == 0
     assert broker.statistics().received[Command.ABORT] == 1
@@ -114,7 +114,7 @@ async def test_transaction_when_over_then_its_verbs_are_refused(
             pass
         with pytest.raises(LocalProtocolError, match="is committed"):
             await transaction.ack(message)
-        assert message.settlement is Settlement.OPEN
+        assert message.settlement is Settlement.UNSETTLED
     with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.send("/queue/a", b"")
     with pytest.raises(LocalProtocolError, match="is committed"):
@@ -192,7 +192,7 @@ async def test_transaction_when_message_is_of_another_connection_then_refused(
         message = await anext(subscription)
         with pytest.raises(LocalProtocolError, match="another connection"):
             await transaction.ack(message)
-        assert message.settlement is Settlement.OPEN
+        assert message.settlement is Settlement.UNSETTLED
 
 
 async def test_nack_when_in_a_transaction_then_decided_with_it(
@@ -272,7 +272,7 @@ async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
             async with client.transaction() as transaction:
                 await transaction.ack(message)
                 transaction.abort()
-            assert message.settlement is Settlement.OPEN
+            assert message.settlement is Settlement.UNSETTLED
             await message.ack(receipt=True)
 
 
@@ -344,7 +344,7 @@ async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_a
                 with pytest.raises(BrokerError, match="no"):
                     await transaction.commit()
                 assert transaction.state is TransactionState.ABORTED
-            assert message.settlement is Settlement.OPEN
+            assert message.settlement is Settlement.UNSETTLED
             await message.ack()
 
 
@@ -532,5 +532,5 @@ async def test_commit_when_cancelled_on_rabbitmq_then_leaving_does_not_wait_for_
                     await transaction.send("/queue/a", b"2")
             assert scope.cancelled_caught
             began = trio.current_time()
-            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
             assert trio.current_time() - began < 1

@@ -36,7 +36,7 @@ async def test_unix_when_a_broker_listens_then_connected(tmp_path: Path) -> None
         await client.send("/queue/a", b"\xff" * 300_000, receipt=True)
         async with await anext(messages) as message:
             assert message.body == b"\xff" * 300_000
-        assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+        assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
 async def test_unix_when_the_broker_comes_back_then_reconnected(tmp_path: Path) -> None:

@@ -485,7 +485,7 @@ async def test_connect_when_the_url_says_ws_then_stomp_goes_through() -> None:
             await client.send("/queue/a", body, receipt=True)
             async with await anext(messages) as message:
                 assert message.body == (body.encode() if isinstance(body, str) else body)
-        assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+        assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
 async def test_connect_when_a_websocket_is_lost_then_reconnected() -> None:

@@ -14,8 +14,8 @@ from trio_stomp import (
     AuthenticationError,
     BrokerError,
     ConnectError,
-    Delivery,
-    Farewell,
+    DeliveryStatus,
+    DisconnectResult,
     HeartBeatTimeout,
     LimitExceeded,
     LocalProtocolError,
@@ -212,7 +212,7 @@ async def test_disconnect_when_1_0_then_it_has_a_receipt_too() -> None:
         open_broker(listen=False) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client,
     ):
-        assert await client.disconnect() is Farewell.RECEIPT
+        assert await client.disconnect() is DisconnectResult.RECEIPT
 
 
 def test_message_when_it_comes_between_disconnect_and_its_receipt_then_reported() -> None:
@@ -375,11 +375,15 @@ async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself
                     async with client.publisher() as publisher:
                         sent += [await publisher.send("/queue/a", b"%d" % number) for number in range(3)]
                         await client.send("/queue/a", b"3", receipt=True)
-                        assert [each.delivery for each in sent] == [Delivery.UNKNOWN] * 3
+                        assert [each.delivery for each in sent] == [DeliveryStatus.UNKNOWN] * 3
                         assert (publisher.confirmed, client.statistics().receipts_pending) == (0, 3)
                         answered.set()
                 # The ERROR that answers the first of them is still its answer.
-                assert [each.delivery for each in sent] == [Delivery.REJECTED, Delivery.UNKNOWN, Delivery.UNKNOWN]
+                assert [each.delivery for each in sent] == [
+                    DeliveryStatus.REJECTED,
+                    DeliveryStatus.UNKNOWN,
+                    DeliveryStatus.UNKNOWN,
+                ]
                 assert len(caught.value.messages) == 3
                 await client.wait_closed()
 
@@ -433,7 +437,7 @@ async def test_client_when_any_bytes_come_then_the_server_is_alive(
         with pytest.raises(HeartBeatTimeout):
             async with (
                 trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 1)) as client,
-                client.subscribe("/queue/a", id="s", ack="auto", spool_bodies_over=65536 if spools else None),
+                client.subscribe("/queue/a", id="s", ack="auto", spool_threshold_bytes=65536 if spools else None),
             ):
                 await client.wait_closed()
         # Only then is it silent: 2.5 intervals.

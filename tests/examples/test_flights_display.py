@@ -15,7 +15,7 @@ from flights.pipeline import Goodbye
 from flights.records import DelayReport, Flight
 from rich.console import Console
 
-from trio_stomp import Farewell
+from trio_stomp import DisconnectResult
 
 EXPECTED = {"UA": CarrierDelays(flights=1, delay_minutes=90, late=1)}
 FLIGHT = Flight(id=1, carrier="UA", number=1, origin="EWR", destination="IAH", hour="", delay=90)
@@ -32,8 +32,8 @@ def finished_ledger() -> Ledger:
     return ledger
 
 
-def verdict(ledger: Ledger, *, farewell: Farewell = Farewell.RECEIPT, left_over: int = 0) -> Verdict:
-    goodbye = Goodbye(server="Some/1.0", farewells=(Farewell.RECEIPT, farewell), left_over=left_over)
+def verdict(ledger: Ledger, *, result: DisconnectResult = DisconnectResult.RECEIPT, left_over: int = 0) -> Verdict:
+    goodbye = Goodbye(server="Some/1.0", results=(DisconnectResult.RECEIPT, result), left_over=left_over)
     return Verdict(ledger=ledger, expected=EXPECTED, goodbye=goodbye, seconds=2.0)
 
 
@@ -126,7 +126,7 @@ def test_verdict_when_it_ended_badly_at_the_broker_then_it_is_bad_and_says_what(
     left = verdict(finished_ledger(), left_over=3)
     assert not left.is_good
     assert "FAIL left in the queues: 3" in said(left).splitlines()
-    cut = verdict(finished_ledger(), farewell=Farewell.TIMEOUT)
+    cut = verdict(finished_ledger(), result=DisconnectResult.TIMEOUT)
     assert not cut.is_good
     assert "FAIL DISCONNECT on the three connections ended with: receipt, timeout" in said(cut).splitlines()
 

@@ -15,7 +15,7 @@ from flights.records import Flight
 
 import trio_stomp
 from tests.chaos.looking import wait_until
-from trio_stomp import Farewell
+from trio_stomp import DisconnectResult
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
 from trio_stomp.types import Settlement
 
@@ -56,7 +56,7 @@ async def test_run_pipeline_when_all_is_well_then_every_flight_arrives_once(brok
     assert ledger.late.ids == ledger.routed.ids == set(range(10, TOTAL + 1, 10))
     assert ledger.delays["UA"].late == LATE
     assert (ledger.lost, ledger.doubled, ledger.strangers) == ([], [], [])
-    assert goodbye.farewells == (Farewell.RECEIPT,) * 3
+    assert goodbye.results == (DisconnectResult.RECEIPT,) * 3
     assert goodbye.left_over == 0
     assert broker.depth(plan().queue) == broker.depth(plan().late_queue) == 0
 

@@ -27,7 +27,7 @@ async def test_connect_when_all_is_right_then_version_server_and_heart_beat(brok
             assert client.profile.name != "unknown broker"
             expected = 0 if version == "1.0" else 10_000
             assert client.heart_beat.client_sends_ms == expected
-            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
 async def test_connect_when_the_passcode_is_wrong_then_authentication_error(broker: Broker) -> None:
@@ -60,7 +60,7 @@ async def test_connect_when_over_tls_then_the_same(broker: Broker) -> None:
             await client.send("/queue/interop.tls", b"x" * 100_000, receipt=True)
             async with client.subscribe("/queue/interop.tls") as subscription, await anext(subscription) as message:
                 assert len(message.body) == 100_000
-            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
 async def test_connect_when_the_certificate_is_not_trusted_then_said_so(broker: Broker) -> None:

@@ -118,7 +118,7 @@ async def test_client_mode_when_acked_then_another_subscription_of_the_connectio
                 message = await anext(a)
                 other = await anext(b)
                 await other.ack(receipt=True)
-                assert message.settlement is Settlement.OPEN
+                assert message.settlement is Settlement.UNSETTLED
         async with trio_stomp.connect(broker.url()) as client:
             assert (await take(client, first)).body == b"1"
         assert await is_empty(broker, second)
@@ -251,7 +251,7 @@ async def test_transaction_when_aborted_then_nothing_of_it_is_seen(
                     await transaction.send(target, b"2")
                     await transaction.ack(message)
                     transaction.abort()
-                assert message.settlement is Settlement.OPEN
+                assert message.settlement is Settlement.UNSETTLED
                 await message.ack(receipt=True)
         assert await is_empty(broker, source)
         assert await is_empty(broker, target)

@@ -32,7 +32,7 @@ async def test_large_body_when_sent_from_a_file_and_spooled_then_is_the_same_and
         try:
             with trio.fail_after(120):
                 await client.send(queue, path, content_type="application/octet-stream", receipt=True)
-                async with client.subscribe(queue, spool_bodies_over=MIB, prefetch=1) as subscription:
+                async with client.subscribe(queue, spool_threshold_bytes=MIB, prefetch=1) as subscription:
                     message = await anext(subscription)
                     received = hashlib.sha256()
                     async for chunk in message.chunks():

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.interop.bench import Bench, take, whatever_comes
-from trio_stomp import Farewell, LocalProtocolError, Message, NotSupportedError, StaleMessage
+from trio_stomp import DisconnectResult, LocalProtocolError, Message, NotSupportedError, StaleMessage
 
 # Longer than any of the brokers takes to put messages back; then order can be told.
 SETTLED = 0.5
@@ -33,7 +33,7 @@ async def test_leaving_when_messages_were_acked_just_before_then_all_others_go_t
                 # The credit that each ACK gives back makes the broker send one more, which meets the UNSUBSCRIBE.
                 await (await anext(subscription)).ack()
         if locks_what_is_left(bench):
-            assert await client.disconnect() is Farewell.RECEIPT
+            assert await client.disconnect() is DisconnectResult.RECEIPT
         await trio.sleep(SETTLED)
         async with other.subscribe(queue, ack=bench.modes[0], prefetch=100) as rest:
             assert [message.text for message in await take(rest, 40 - prefetch)] == bodies[prefetch:]
@@ -50,7 +50,7 @@ async def test_leaving_when_another_consumer_waits_then_it_gets_the_rest_promptl
             rest = await later.enter_async_context(other.subscribe(queue, ack=bench.modes[0], prefetch=100))
             assert await whatever_comes(rest) == []
         if locks_what_is_left(bench):
-            assert await client.disconnect() is Farewell.RECEIPT
+            assert await client.disconnect() is DisconnectResult.RECEIPT
         with trio.fail_after(PROMPTLY):
             taken = [(await anext(rest)).text for _ in range(29)]
         assert sorted(taken) == sorted(bodies[1:])

@@ -8,7 +8,16 @@ import trio
 import trio_stomp
 from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
 from tests.interop.proxy import Proxy
-from trio_stomp import BrokerError, Client, Delivery, Message, NotSupportedError, Reconnect, Retry, UnconfirmedError
+from trio_stomp import (
+    BrokerError,
+    Client,
+    DeliveryStatus,
+    Message,
+    NotSupportedError,
+    Reconnect,
+    Retry,
+    UnconfirmedError,
+)
 
 PERSISTENT = {"persistent": "true"}
 AT_ONCE = Reconnect(first_delay=0.05, max_delay=0.5)
@@ -122,7 +131,7 @@ async def test_rabbitmq_when_it_refuses_without_a_name_then_the_right_one_is_fou
                         destination = "/exchange/there-is-none/x" if number == 4 else queue
                         await publisher.send(destination, str(number), headers=PERSISTENT)
             (refused,) = caught.value.messages
-            assert (refused.destination, refused.delivery) == ("/exchange/there-is-none/x", Delivery.REJECTED)
+            assert (refused.destination, refused.delivery) == ("/exchange/there-is-none/x", DeliveryStatus.REJECTED)
             with pytest.raises(BrokerError, match="there-is-none"):
                 async with client.subscribe("/exchange/there-is-none/x"):
                     raise AssertionError

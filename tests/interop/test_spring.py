@@ -9,7 +9,15 @@ import trio
 
 import trio_stomp
 from tests.interop.bench import PATIENCE, take
-from trio_stomp import BrokerError, Client, ConnectionLost, Farewell, NotSupportedError, StompError, Subscription
+from trio_stomp import (
+    BrokerError,
+    Client,
+    ConnectionLost,
+    DisconnectResult,
+    NotSupportedError,
+    StompError,
+    Subscription,
+)
 from trio_stomp.brokers import SPRING
 
 BIG = 60_000
@@ -44,7 +52,7 @@ async def test_spring_when_connected_then_known_by_what_it_says(spring: str) -> 
 
 async def test_spring_when_left_then_its_receipt_ends_it(spring: str) -> None:
     async with trio_stomp.connect(spring) as client:
-        assert await client.disconnect() is Farewell.RECEIPT
+        assert await client.disconnect() is DisconnectResult.RECEIPT
 
 
 @pytest.mark.parametrize("kind", ["topic", "queue"])

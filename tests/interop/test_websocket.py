@@ -9,7 +9,14 @@ import trio_stomp
 from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
 from tests.interop.proxy import open_proxy
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_socks_proxy
-from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, Farewell, NotSupportedError, OutgoingMessage
+from trio_stomp import (
+    AuthenticationError,
+    ConnectError,
+    ConnectionLost,
+    DisconnectResult,
+    NotSupportedError,
+    OutgoingMessage,
+)
 
 # No UTF-8, with NUL and line ends in it.
 OCTETS = b"\xff\0\n\0\xfe" * 1000
@@ -32,7 +39,7 @@ async def test_websocket_when_text_is_sent_then_it_comes_back_in_each_version(be
             assert message.text == body
             assert message.headers["odd"] == "ünïcode"
             await message.ack()
-        expected = Farewell.RECEIPT if bench.facts.websocket_says_bye else Farewell.CLOSED
+        expected = DisconnectResult.RECEIPT if bench.facts.websocket_says_bye else DisconnectResult.CLOSED
         assert await client.disconnect() is expected
     async with bench.connect() as client:
         assert await bench.left(client, queue) == []

@@ -6,11 +6,11 @@ import pytest
 
 from trio_stomp import ConnectionLost
 from trio_stomp.otel.conventions import describe, describe_sending, error_type, for_metrics, span_name
-from trio_stomp.types import Peer, Sending
+from trio_stomp.types import ConnectionInfo, Sending
 
 
-def peer(broker: str) -> Peer:
-    return Peer(endpoint="stomp://b:1", host="b", port=1, broker=broker, server=None)
+def peer(broker: str) -> ConnectionInfo:
+    return ConnectionInfo(endpoint="stomp://b:1", host="b", port=1, broker=broker, server=None)
 
 
 @pytest.mark.parametrize(

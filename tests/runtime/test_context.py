@@ -13,7 +13,7 @@ import trio_stomp
 from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import AuthenticationError, Hooks, Message
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
-from trio_stomp.types import Peer, SendEnd, Sending
+from trio_stomp.types import ConnectionInfo, SendCallback, Sending
 
 QUEUE = "/queue/a"
 WHO = contextvars.ContextVar("WHO", default="nobody")
@@ -26,13 +26,13 @@ class Noting(Hooks):
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
         message.add_header("who", WHO.get())
         self.seen.append((message.destination, WHO.get()))
         return None
 
     @contextmanager
-    def handling(self, peer: Peer, message: trio_stomp.Message) -> Generator[None]:
+    def handling(self, peer: ConnectionInfo, message: trio_stomp.Message) -> Generator[None]:
         token = HANDLED.set(message.headers["who"])
         try:
             yield

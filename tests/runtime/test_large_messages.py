@@ -20,7 +20,7 @@ async def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroke
     path.write_bytes(BODY)
     async with (
         trio_stomp.connect(broker.url) as client,
-        client.subscribe("/queue/a", spool_bodies_over=100_000) as subscription,
+        client.subscribe("/queue/a", spool_threshold_bytes=100_000) as subscription,
     ):
         await client.send("/queue/a", path)
         with path.open("rb") as file:

@@ -75,7 +75,7 @@ async def test_connect_stream_when_it_is_a_byte_stream_of_anyio_then_it_carries_
                 await client.send("/queue/a", b"\x00\xff" * 100_000, receipt=True)
                 async with await anext(messages) as message:
                     assert message.body == b"\x00\xff" * 100_000
-            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
 async def test_connect_stream_when_anyios_stream_breaks_then_connection_lost() -> None:

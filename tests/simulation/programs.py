@@ -316,7 +316,7 @@ class Consumer(Job):
                 self.world.failed(self, error)
             finally:
                 for message, delivery in self._taken:
-                    delivery.settled = message.settlement in (Settlement.ACKED, Settlement.NEEDLESS)
+                    delivery.settled = message.settlement in (Settlement.ACKED, Settlement.AUTO)
                 self._taken.clear()
             await anyio.sleep(chance.choice((0, 0.01, 0.5)))
 
@@ -421,7 +421,7 @@ class Consumer(Job):
         """Handle a message, and settle it in one of many ways."""
         await self._pause()
         chance = self.chance
-        if message.settlement is Settlement.NEEDLESS:
+        if message.settlement is Settlement.AUTO:
             if entry is not None:
                 entry.handled += 1
             return

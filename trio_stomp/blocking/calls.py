@@ -23,7 +23,7 @@ from trio_stomp.blocking.processes import process
 from trio_stomp.blocking.queue import Action, InContext, Posted
 from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
 from trio_stomp.client import Publication
-from trio_stomp.errors import ConnectionClosed, Delivery, StompError
+from trio_stomp.errors import ConnectionClosed, DeliveryStatus, StompError
 from trio_stomp.session import (
     Limit,
     Parts,
@@ -256,13 +256,13 @@ class ConfirmedSend(Call[None]):
             self._calls.link.session.receipts.give_up(self._publication)
             self.refuse()
 
-    def _settled(self, delivery: Delivery | None, error: StompError | None) -> None:
+    def _settled(self, delivery: DeliveryStatus | None, error: StompError | None) -> None:
         if self.is_done:
             return
         if error is not None:
             mark_raised(error)
             self.set_error(renewed(error))
-        elif delivery is Delivery.CONFIRMED:
+        elif delivery is DeliveryStatus.CONFIRMED:
             self.set_result(None)
         else:
             self.set_error(ConnectionClosed("the call was interrupted"))

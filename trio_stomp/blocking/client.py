@@ -67,7 +67,7 @@ class Client:
 
     version = Shown[Version](AsyncClient, "version")
     server = Shown[str | None](AsyncClient, "server")
-    session = Shown[str | None](AsyncClient, "session")
+    session_id = Shown[str | None](AsyncClient, "session_id")
     profile = Shown[Profile](AsyncClient, "profile")
     heart_beat = Shown[HeartBeatTerms](AsyncClient, "heart_beat")
     state = Shown[ConnectionState](AsyncClient, "state")
@@ -173,7 +173,7 @@ class Client:
         no_local: bool = False,
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
-        spool_bodies_over: int | None = None,
+        spool_threshold_bytes: int | None = None,
         timeout: float | None = None,
     ) -> AbstractContextManager[Subscription[V]]:
         """Receive messages: ``with client.subscribe(...) as subscription``. Leaving the block unsubscribes."""
@@ -189,7 +189,7 @@ class Client:
                 headers=headers,
                 overflow=overflow,
                 decode=decode,
-                spool_bodies_over=spool_bodies_over,
+                spool_threshold_bytes=spool_threshold_bytes,
                 timeout=timeout,
                 **options,
             )

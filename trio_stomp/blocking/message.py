@@ -27,7 +27,7 @@ D = TypeVar("D")
 
 logger: Final = logging.getLogger("trio_stomp")
 
-_OPEN: Final = Settlement.OPEN
+_OPEN: Final = Settlement.UNSETTLED
 
 
 class _Json(Protocol):

@@ -19,7 +19,7 @@ from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
-from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
+from trio_stomp.errors import DeliveryStatus, StompError, UnconfirmedError, UnconfirmedMessage
 from trio_stomp.session import EncodeValue, checked, message_of, renewed
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
@@ -65,9 +65,9 @@ class Publication:
         return self._inner.id
 
     @property
-    def delivery(self) -> Delivery:
+    def delivery(self) -> DeliveryStatus:
         """The outcome; UNKNOWN until the broker answers."""
-        return Delivery.UNKNOWN if self._sent is None else self._sent.delivery
+        return DeliveryStatus.UNKNOWN if self._sent is None else self._sent.delivery
 
     @property
     def error(self) -> StompError | None:
@@ -234,7 +234,7 @@ class Publisher:
                 UnconfirmedMessage(
                     id="",
                     destination=each.destination,
-                    delivery=Delivery.UNKNOWN,
+                    delivery=DeliveryStatus.UNKNOWN,
                     reason=f"it was not sent: {each.error}",
                 )
                 for each in self._open

@@ -28,8 +28,8 @@ from trio_stomp.session import (
     BodyFile,
     ConnectionState,
     Decode,
+    DisconnectResult,
     EncodeValue,
-    Farewell,
     HeaderInput,
     Limit,
     Message,
@@ -91,7 +91,7 @@ class Client:
         return self._session.link.connected.server
 
     @property
-    def session(self) -> str | None:
+    def session_id(self) -> str | None:
         """The broker's ``session`` header: its id of this connection, if it sent one."""
         return self._session.link.connected.session
 
@@ -172,9 +172,9 @@ class Client:
                 needs no waiting. `math.inf`: no limit. Default: that of `connect`.
 
         Raises:
-            BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
+            BrokerError: The broker refused the message (`receipt` only): ``DeliveryStatus.REJECTED``.
             ConnectionLost: The connection is lost; with ``reconnect=``, for good. A message that was not confirmed may
-                or may not have arrived: ``Delivery.UNKNOWN``.
+                or may not have arrived: ``DeliveryStatus.UNKNOWN``.
             PoisonMessage: With ``reconnect=``, `receipt` only: the broker has closed the connection without an ERROR
                 each time that it got this message.
             TypeError: Neither `body` nor `json` was given, or both.
@@ -314,7 +314,7 @@ class Client:
         no_local: bool = False,
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
-        spool_bodies_over: int | None = None,
+        spool_threshold_bytes: int | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Subscription[V]]:
         """Receive messages: ``async with client.subscribe(...) as subscription``. Leaving the block unsubscribes.
@@ -344,7 +344,7 @@ class Client:
             stream_offset: Where to start reading a RabbitMQ stream: ``first``, ``last`` (its last chunk), ``next``, the
                 number of a message, or a time.
             queue_arguments: How to declare the queue, on RabbitMQ.
-            spool_bodies_over: Write longer bodies to temporary files while they arrive, for `Message.chunks` and
+            spool_threshold_bytes: Write longer bodies to temporary files while they arrive, for `Message.chunks` and
                 `Message.open_body`. At least 65,536 bytes. Default: all bodies are kept in memory.
             timeout: Seconds that entering the block may wait for the broker's answer. Default: that of `connect`.
                 Receiving is not limited by it; see `Subscription.receive`. Leaving does not wait.
@@ -376,7 +376,7 @@ class Client:
             overflow=Overflow.of(overflow),
             headers=tuple(header_pairs(headers)),
             features=options,
-            spool_bodies_over=spool_bodies_over,
+            spool_threshold_bytes=spool_threshold_bytes,
         )
         wanted.headers_at(self.profile, self.version, self._session.settings)
         seconds = limit_of(timeout, self._session.settings.timeout)
@@ -525,7 +525,7 @@ class Client:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
-    async def disconnect(self, *, timeout: float | None = None) -> Farewell:
+    async def disconnect(self, *, timeout: float | None = None) -> DisconnectResult:
         """Disconnect gracefully: wait for pending receipts, then send DISCONNECT and wait for its RECEIPT.
 
         Leaving the block of `connect` does the same. Call this to learn how the connection ended.

@@ -14,7 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
 
-from trio_stomp.errors import Delivery, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
+from trio_stomp.errors import DeliveryStatus, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
 from trio_stomp.protocol import AckMode, Frame
 from trio_stomp.session import (
     AckTracker,
@@ -24,7 +24,7 @@ from trio_stomp.session import (
     Message,
     Observer,
     Parts,
-    SendEnd,
+    SendCallback,
     Session,
     Settlement,
     ask,
@@ -76,11 +76,11 @@ class _Question(Generic[V]):
         self.reply: Message[V] | None = None
         self.error: StompError | None = None
         self.observer: Observer | None = None
-        self.ended: SendEnd | None = None
+        self.ended: SendCallback | None = None
 
     def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
         source = ReplySubscription(replies.id, replies.destination, self.codec, self.session)
-        self.reply = Message(frame, source, replies.acks, Settlement.NEEDLESS, sequence)
+        self.reply = Message(frame, source, replies.acks, Settlement.AUTO, sequence)
         self.answered.set()
 
     def fail(self, error: StompError) -> None:
@@ -92,7 +92,7 @@ class _Question(Generic[V]):
     def end(self) -> None:
         """Call the hooks, in the task that sent the request."""
         if self.ended is not None:
-            self.ended(Delivery.CONFIRMED if self.reply is not None else Delivery.UNKNOWN, self.error)
+            self.ended(DeliveryStatus.CONFIRMED if self.reply is not None else DeliveryStatus.UNKNOWN, self.error)
         if self.observer is not None and self.reply is not None:
             self.observer.received(self.reply)
 

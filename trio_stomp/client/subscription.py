@@ -89,7 +89,7 @@ class Subscription(Generic[T_co]):
         self._codec = codec
         self._settles = registration.options.ack is not AckMode.AUTO
         self._has_warned = False
-        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
+        self._settlement = Settlement.UNSETTLED if self._settles else Settlement.AUTO
 
     def __repr__(self) -> str:
         state = "over" if self._registration.is_over else "open"

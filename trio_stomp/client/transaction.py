@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.errors import (
     CommitTimeout,
-    Delivery,
+    DeliveryStatus,
     LocalProtocolError,
     NotSupportedError,
     OutcomeUnknown,
@@ -375,7 +375,7 @@ class Transaction:
 def _post_source(connection: Connection, message: Parts[BodySource], own: bytes) -> None:
     ended = post_source(connection, message, own)
     if ended is not None:
-        ended(Delivery.SENT, None)
+        ended(DeliveryStatus.SENT, None)
 
 
 @asynccontextmanager

@@ -378,7 +378,7 @@ class _Pool(Generic[T]):
         except Exception as error:  # noqa: BLE001  # user code: the retry policy decides about its error
             return await self._failed(job, error)
         self._failures.forget(job.identity)
-        if message.settlement is Settlement.OPEN:
+        if message.settlement is Settlement.UNSETTLED:
             acks = tracker_of(message)
             try:
                 # The time limit of the client is not for a pool, which goes on until it is canceled.
@@ -429,7 +429,7 @@ class _Pool(Generic[T]):
         job.failures += 1
         attempts = job.earlier + job.failures
         self._failures.note(job.identity, attempts)
-        if job.message.settlement is not Settlement.OPEN:
+        if job.message.settlement is not Settlement.UNSETTLED:
             self._log(logging.WARNING, "handler %s failed after it had settled message %r: %s", job, error)
             return None
         retry = self._options.retry

@@ -11,7 +11,7 @@ from typing import Final
 
 from opentelemetry.util.types import AttributeValue
 
-from trio_stomp.client import Message, Peer, Sending
+from trio_stomp.client import ConnectionInfo, Message, Sending
 
 __all__ = [
     "ERROR_TYPE",
@@ -52,12 +52,12 @@ _OF_METRICS: Final = frozenset(
 )
 
 
-def address(peer: Peer) -> Attributes:
+def address(peer: ConnectionInfo) -> Attributes:
     """Return the attributes for the address of a broker; none for a stream that the program has opened itself."""
     return {"server.address": peer.host, "server.port": peer.port} if peer.host else {}
 
 
-def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attributes:
+def describe(peer: ConnectionInfo, operation: str, kind: str, destination: str) -> Attributes:
     """Return the attributes of every operation.
 
     Args:
@@ -78,7 +78,7 @@ def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attribu
     return attributes
 
 
-def describe_sending(peer: Peer, message: Sending) -> Attributes:
+def describe_sending(peer: ConnectionInfo, message: Sending) -> Attributes:
     """Return the attributes of a message that is sent."""
     attributes = describe(peer, "request" if message.is_request else "send", "send", message.destination)
     attributes["messaging.message.body.size"] = message.body_bytes
@@ -88,7 +88,7 @@ def describe_sending(peer: Peer, message: Sending) -> Attributes:
     return attributes
 
 
-def describe_message(peer: Peer, operation: str, kind: str, message: Message) -> Attributes:
+def describe_message(peer: ConnectionInfo, operation: str, kind: str, message: Message) -> Attributes:
     """Return the attributes of a received message."""
     attributes = describe(peer, operation, kind, message.subscription.destination)
     attributes["messaging.message.id"] = message.stable_id or message.id

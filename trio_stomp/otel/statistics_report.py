@@ -20,7 +20,7 @@ _OF_CLIENT: Final = {
     "receipts_pending": ("{receipt}", "Receipts awaited now."),
     "unconfirmed": ("{message}", "Messages waiting for their RECEIPT."),
     "seconds_since_read": ("s", "Seconds since the last read."),
-    "reader_held": ("{time}", "How often the reader stopped because of slow consumers."),
+    "reads_paused": ("{time}", "How often the reader stopped because of slow consumers."),
     "resent": ("{message}", "Messages resent after a reconnection."),
     "stale_messages": ("{message}", "Messages handled whose connection was lost before their ACK."),
 }

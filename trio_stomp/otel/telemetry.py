@@ -21,8 +21,8 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 from typing_extensions import override
 
-from trio_stomp.client import Hooks, Message, Peer, SendEnd, Sending, Settlement
-from trio_stomp.errors import Delivery, StompError
+from trio_stomp.client import ConnectionInfo, Hooks, Message, SendCallback, Sending, Settlement
+from trio_stomp.errors import DeliveryStatus, StompError
 from trio_stomp.otel.context import carries_context, context_of, creation_of, inject_into
 from trio_stomp.otel.conventions import (
     ERROR_TYPE,
@@ -74,17 +74,17 @@ class OpenTelemetryHooks(Hooks):
         self._begun: WeakKeyDictionary[Message, Context] = WeakKeyDictionary()
 
     @override
-    def connected(self, peer: Peer) -> None:
+    def connected(self, peer: ConnectionInfo) -> None:
         """Count a connection."""
         self._instruments.connected(address(peer))
 
     @override
-    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+    def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
         """Stop counting a connection, and count its loss."""
         self._instruments.disconnected(address(peer), None if cause is None else error_type(cause))
 
     @override
-    def sending(self, peer: Peer, message: Sending) -> SendEnd:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback:
         """Start the span of a message, and write its context into the headers.
 
         A message that already has a context keeps it: its sender chose it, or forwards a message, such as a dead
@@ -99,7 +99,7 @@ class OpenTelemetryHooks(Hooks):
             inject_into(message, trace.set_span_in_context(span), self._propagator)
         began = self._clock()
 
-        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+        def ended(delivery: DeliveryStatus | None, error: StompError | None) -> None:
             if error is not None:
                 _failed(span, attributes, error)
             span.end()
@@ -110,17 +110,17 @@ class OpenTelemetryHooks(Hooks):
         return ended
 
     @override
-    def received(self, peer: Peer, message: Message) -> None:
+    def received(self, peer: ConnectionInfo, message: Message) -> None:
         """Count a message."""
         self._instruments.consumed(describe_message(peer, "receive", "receive", message))
 
     @override
-    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[None]:
+    def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[None]:
         """Create a span for the handling of a message, which is the current span meanwhile."""
         return self._handling(peer, message)
 
     @contextmanager
-    def _handling(self, peer: Peer, message: Message) -> Generator[None]:
+    def _handling(self, peer: ConnectionInfo, message: Message) -> Generator[None]:
         attributes = describe_message(peer, "process", "process", message)
         creation = creation_of(message, self._propagator)
         links = _links(creation, trace.get_current_span().get_span_context())
@@ -144,7 +144,7 @@ class OpenTelemetryHooks(Hooks):
             self._instruments.processed(attributes, self._clock() - began)
 
     @override
-    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+    def settled(self, peer: ConnectionInfo, message: Message, how: Settlement, transaction: str | None) -> None:
         """Create a span for an ACK or NACK, in the trace of its message."""
         attributes = describe_message(peer, _VERBS[how], "settle", message)
         self._instruments.settled(attributes)

@@ -7,7 +7,7 @@ from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
-from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
+from trio_stomp.session.hooks import ConnectionInfo, Hooks, Observer, SendCallback, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
 from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
@@ -35,7 +35,7 @@ from trio_stomp.session.send import (
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.spool import ChunkReader
-from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
+from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 from trio_stomp.session.suspicion import WHY_BROKERS_CLOSE
@@ -51,11 +51,12 @@ __all__ = [
     "Codec",
     "ConnectOptions",
     "Connection",
+    "ConnectionInfo",
     "ConnectionState",
     "Credentials",
     "Decode",
+    "DisconnectResult",
     "EncodeValue",
-    "Farewell",
     "HeaderInput",
     "Hooks",
     "Inbox",
@@ -70,14 +71,13 @@ __all__ = [
     "Overflow",
     "OverflowName",
     "Parts",
-    "Peer",
     "Phase",
     "Prepared",
     "Publication",
     "Receipt",
     "Reconnect",
     "Registration",
-    "SendEnd",
+    "SendCallback",
     "Sending",
     "Session",
     "Settings",

@@ -58,8 +58,8 @@ class _Rule(enum.Enum):
 # fmt: off
 _LEGAL: Final[Mapping[Settlement | _Gone, tuple[_Rule, _Rule, _Rule]]] = {
     # state of the message      ACK            NACK             NACK in STOMP 1.0
-    Settlement.OPEN:           (_Rule.SEND,    _Rule.BY_BROKER, _Rule.NO_NACK),
-    Settlement.NEEDLESS:       (_Rule.AUTO,    _Rule.AUTO,      _Rule.AUTO),
+    Settlement.UNSETTLED:           (_Rule.SEND,    _Rule.BY_BROKER, _Rule.NO_NACK),
+    Settlement.AUTO:       (_Rule.AUTO,    _Rule.AUTO,      _Rule.AUTO),
     Settlement.IN_TRANSACTION: (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
     Settlement.ACKED:          (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
     Settlement.NACKED:         (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
@@ -100,7 +100,7 @@ _ACK: Final = Command.ACK
 _ONE: Final = _Reach.ONE
 _ALL: Final = _Reach.ALL
 _SEND: Final = _Rule.SEND
-_OPEN: Final = Settlement.OPEN
+_OPEN: Final = Settlement.UNSETTLED
 _ACKED: Final = Settlement.ACKED
 _NACKED: Final = Settlement.NACKED
 _NOTHING: Final[Sequence[tuple[str, str]]] = ()
@@ -290,7 +290,7 @@ class AckTracker:
 
     def reopen(self, message: Message) -> None:
         """Open a message again because its transaction was not committed."""
-        message._settlement = Settlement.OPEN
+        message._settlement = Settlement.UNSETTLED
         self._open[message.sequence] = message
         self._open = dict(sorted(self._open.items()))
 
@@ -301,7 +301,7 @@ class AckTracker:
 
     def keep_promise(self, message: Message, command: Command, *, requeue: bool | None) -> None:
         """Settle a promised message. If that has become impossible, the broker redelivers it."""
-        message._settlement = Settlement.OPEN
+        message._settlement = Settlement.UNSETTLED
         try:
             self.settle_nowait(message, command, requeue=requeue)
         except StompError as error:

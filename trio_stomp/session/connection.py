@@ -48,12 +48,12 @@ from trio_stomp.protocol import (
 from trio_stomp.runtime import OTHER_LOOP, clock, current_time, move_on_at, running_loop
 from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import mark_raised, renewed
-from trio_stomp.session.hooks import Observer, Peer
+from trio_stomp.session.hooks import ConnectionInfo, Observer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.reading import Reading
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.spool import Spooling
-from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
+from trio_stomp.session.state import CONNECTION_STEPS, DisconnectResult, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import MessageStream
 
@@ -139,7 +139,7 @@ class Connection:
         settings: The options of the client.
         stage: Its state.
         failure: Why it ended, in the stages REPLACED and ENDED.
-        farewell: The failure to end it with after DISCONNECT.
+        ending: The failure to end it with after DISCONNECT.
         was_closed: Whether it ended because the peer closed or reset it.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
         sent_plain: Whether a message was sent whose refusal no call would raise: one without a receipt.
@@ -187,7 +187,7 @@ class Connection:
         self.stage: Stage = _OPEN
         self.failure: StompError | None = None
         self.was_closed = False
-        self.farewell: StompError = ConnectionClosed(CLOSED)
+        self.ending: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
         self.sent_plain = False
         self.acks_cross = False
@@ -220,7 +220,7 @@ class Connection:
             ConnectionClosed: The client was closed by its own program.
         """
         if not self.takes_frames:
-            raise self.raisable(self.farewell if self.failure is None else self.failure)
+            raise self.raisable(self.ending if self.failure is None else self.failure)
 
     def raisable(self, failure: StompError) -> StompError:
         """Return the failure as a new exception, for the program."""
@@ -466,7 +466,7 @@ class Connection:
         connection. Messages that consumers have taken can be settled until DISCONNECT is sent.
         """
         self._enter(Step.MOVE)
-        self.farewell = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
+        self.ending = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
         for subscription_id, registered in self.registered.items():
             if not registered.inbox.keeps_after_loss:
                 self.inboxes.pop(subscription_id, None)
@@ -477,7 +477,7 @@ class Connection:
         if self.stage is _OPEN:
             self._enter(Step.LEAVE)
 
-    async def say_farewell(self, deadline: float) -> Farewell:
+    async def disconnect(self, deadline: float) -> DisconnectResult:
         """Wait for pending receipts, then send DISCONNECT with a receipt and wait for the answer.
 
         Call it after `close` or `move`. After `move`, messages and transactions can be completed until DISCONNECT.
@@ -490,7 +490,7 @@ class Connection:
 
         Cancellation: the connection stays as it is; the caller closes it.
         """
-        outcome = Farewell.TIMEOUT
+        outcome = DisconnectResult.TIMEOUT
         with move_on_at(deadline):
             # RabbitMQ drops the receipts that are outstanding at a DISCONNECT.
             await self.receipts.wait_none()
@@ -500,16 +500,16 @@ class Connection:
             elif self.settings.reconnect is None:
                 raise self.raisable(self.failure)
             else:
-                outcome = Farewell.CLOSED
+                outcome = DisconnectResult.CLOSED
         seconds, unwritten = self.settings.disconnect_timeout, self.outbox.waiting_bytes
-        if outcome is Farewell.TIMEOUT and unwritten:
+        if outcome is DisconnectResult.TIMEOUT and unwritten:
             msg = f"{unwritten} bytes could not be written within {seconds:g} s (disconnect_timeout)"
             error = ConnectionLost(f"{msg}: {self.link.endpoint} does not read")
             self.fail(error)
             raise self.raisable(error)
-        if outcome is Farewell.TIMEOUT:
+        if outcome is DisconnectResult.TIMEOUT:
             logger.warning("%s did not confirm DISCONNECT within %g s", self.link.endpoint, seconds)
-        self.fail(self.farewell)
+        self.fail(self.ending)
         return outcome
 
     async def _read_all(self) -> None:
@@ -524,7 +524,7 @@ class Connection:
             if self.counters.bytes_received == before or self.failure is not None:
                 return
 
-    async def _disconnect(self) -> Farewell:
+    async def _disconnect(self) -> DisconnectResult:
         with self.receipts.expected() as receipt:
             self._enter(Step.DISCONNECT)
             self.post(self.protocol.disconnect(receipt.id))
@@ -532,7 +532,7 @@ class Connection:
             if error is not None and not isinstance(error, BrokerError):
                 # Row 1x-DISC-6: the link may end in any way before the RECEIPT has come through.
                 mark_raised(error)
-            return Farewell.RECEIPT if error is None else Farewell.CLOSED
+            return DisconnectResult.RECEIPT if error is None else DisconnectResult.CLOSED
 
     def fail(self, failure: StompError, *, attributed: bool = False) -> None:
         """End the connection, once: every task that waits on it is woken with `failure`.
@@ -561,7 +561,7 @@ class Connection:
         """Return the failure to end it with when its stream fails with `cause`; None is an end of file."""
         if self.protocol.state is State.DISCONNECTING:
             # Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT.
-            return self.farewell
+            return self.ending
         # A network that is down, or a timeout of TCP, is not the peer's doing.
         self.was_closed = not isinstance(cause, OSError) or isinstance(cause, (ConnectionError, ssl.SSLError))
         middle = ", in the middle of a frame" if self.protocol.mid_frame else ""
@@ -575,7 +575,7 @@ class Connection:
     @property
     def was_left(self) -> bool:
         """Whether it ended normally, so that its stream may be closed gracefully."""
-        return self.failure is self.farewell
+        return self.failure is self.ending
 
     @property
     def reader_rests(self) -> bool:
@@ -593,8 +593,8 @@ class Connection:
         )
 
 
-def _peer(link: Link) -> Peer:
-    return Peer(
+def _peer(link: Link) -> ConnectionInfo:
+    return ConnectionInfo(
         endpoint=str(link.endpoint),
         host=link.endpoint.host,
         port=link.endpoint.port,

@@ -144,7 +144,7 @@ async def _hold(connection: Connection) -> None:
             return
         if connection.awaited_replies and gate.held_bytes <= most:
             return
-        connection.counters.reader_held += 1
+        connection.counters.reads_paused += 1
         await gate.wait_change()
         # While we did not read, silence did not mean that the broker was dead.
         connection.last_read = current_time()

@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
 
-from trio_stomp.errors import ConnectionClosed, Delivery, StompError
+from trio_stomp.errors import ConnectionClosed, DeliveryStatus, StompError
 from trio_stomp.printable import name_of
 from trio_stomp.runtime import called
 from trio_stomp.session.header_input import header_pairs
 from trio_stomp.session.message import Message, Settlement
 
-__all__ = ["Hooks", "Observer", "Peer", "SendEnd", "Sending"]
+__all__ = ["ConnectionInfo", "Hooks", "Observer", "SendCallback", "Sending"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SendEnd = Callable[[Delivery | None, StompError | None], None]
+SendCallback = Callable[[DeliveryStatus | None, StompError | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class ConnectionInfo:
     """The other side of a connection.
 
     Attributes:
@@ -89,32 +89,32 @@ class Hooks:
     nothing for them.
     """
 
-    def connected(self, peer: Peer) -> None:
+    def connected(self, peer: ConnectionInfo) -> None:
         """A connection was made: the first one, or a later one after a loss."""
 
-    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+    def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
         """A connection has ended. `cause` is None if this program closed it."""
 
-    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
         """A message is about to be sent. Not called again when the message is resent after a loss.
 
         Returns:
-            A function to call when sending has ended, or None. It receives the `Delivery` (None: not sent) and the
-            error, if any. For a request it is called when the reply has arrived. If the sender was canceled, it
+            A function to call when sending has ended, or None. It receives the `DeliveryStatus` (None: not sent) and
+            the error, if any. For a request it is called when the reply has arrived. If the sender was canceled, it
             receives UNKNOWN and no error.
         """
 
-    def received(self, peer: Peer, message: Message) -> None:
+    def received(self, peer: ConnectionInfo, message: Message) -> None:
         """A consumer has taken a message."""
 
-    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+    def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[object] | None:
         """A message is about to be handled: by a handler of `Subscription.work`, or in ``async with message:``.
 
         Returns:
             A context manager to enter meanwhile, or None. It sees the exception, if any, and cannot suppress it.
         """
 
-    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+    def settled(self, peer: ConnectionInfo, message: Message, how: Settlement, transaction: str | None) -> None:
         """A message was acknowledged or refused. In a `transaction`, that takes effect when it is committed."""
 
 
@@ -135,7 +135,7 @@ class Observer:
         peer: The other side.
     """
 
-    def __init__(self, hooks: Sequence[Hooks], peer: Peer) -> None:
+    def __init__(self, hooks: Sequence[Hooks], peer: ConnectionInfo) -> None:
         self._hooks = hooks
         self._peer = peer
         self._handled: dict[Message, _Handled] = {}
@@ -160,7 +160,7 @@ class Observer:
         transaction: str | None,
         is_request: bool,
         confirmed: bool,
-    ) -> SendEnd:
+    ) -> SendCallback:
         """A message is about to be sent; hooks may append to `headers`. Returns a function to call at the end."""
         sending = Sending(
             destination=destination,
@@ -172,7 +172,7 @@ class Observer:
         )
         ends = [_contained(hooks.sending, self._peer, sending) for hooks in self._hooks]
 
-        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+        def ended(delivery: DeliveryStatus | None, error: StompError | None) -> None:
             for end in ends:
                 if end is not None:
                     _contained(end, delivery, error)

@@ -43,21 +43,21 @@ class Settlement(enum.Enum):
     """Whether a message was acknowledged or refused.
 
     Attributes:
-        NEEDLESS: Its subscription is in auto mode, so there is nothing to settle.
-        OPEN: Not settled yet.
+        AUTO: Its subscription is in auto mode, so there is nothing to settle.
+        UNSETTLED: Not settled yet.
         IN_TRANSACTION: Settled in a transaction that has not ended yet.
         ACKED: Acknowledged.
         NACKED: Refused.
     """
 
-    NEEDLESS = "needless"
-    OPEN = "open"
+    AUTO = "auto"
+    UNSETTLED = "unsettled"
     IN_TRANSACTION = "in a transaction"
     ACKED = "acknowledged"
     NACKED = "refused"
 
 
-_OPEN: Final = Settlement.OPEN
+_OPEN: Final = Settlement.UNSETTLED
 
 
 class Source(Protocol[T_co]):
@@ -118,7 +118,7 @@ class Message(Generic[T_co]):
         frame: object = None,
         subscription: Origin[T_co] | None = None,
         acks: AckTracker | None = None,
-        settlement: Settlement = Settlement.NEEDLESS,
+        settlement: Settlement = Settlement.AUTO,
         sequence: int = 0,
     ) -> None:
         if not isinstance(frame, Frame) or subscription is None or acks is None:
@@ -140,20 +140,20 @@ class Message(Generic[T_co]):
         """The body, byte for byte as it came.
 
         Raises:
-            LocalProtocolError: The body is in a file (``spool_bodies_over``): use `chunks` or `open_body`.
+            LocalProtocolError: The body is in a file (``spool_threshold_bytes``): use `chunks` or `open_body`.
         """
         body = self._frame.body
         # First what costs nothing, since most messages have a body.
         if not body and self.is_spooled:
             raise LocalProtocolError(
                 f"the body of message {self.id!r} has {self.body_size} bytes and is in a file, because its "
-                "subscription has spool_bodies_over=; read it with chunks() or open_body()"
+                "subscription has spool_threshold_bytes=; read it with chunks() or open_body()"
             )
         return body
 
     @property
     def is_spooled(self) -> bool:
-        """Whether the body is in a temporary file, because it is longer than ``spool_bodies_over``."""
+        """Whether the body is in a temporary file, because it is longer than ``spool_threshold_bytes``."""
         return isinstance(self._frame, SpooledFrame)
 
     @property
@@ -272,7 +272,7 @@ class Message(Generic[T_co]):
     @property
     def is_stale(self) -> bool:
         """Whether its subscription or connection is gone, so that the broker redelivers it."""
-        return self._settlement is not Settlement.NEEDLESS and self._acks.is_gone
+        return self._settlement is not Settlement.AUTO and self._acks.is_gone
 
     async def reply(
         self,

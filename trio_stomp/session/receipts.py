@@ -28,12 +28,12 @@ import anyio
 import anyio.lowlevel
 
 from trio_stomp.brokers import REPLY_PREFIXES
-from trio_stomp.errors import BrokerError, Delivery, StompError, UnconfirmedMessage
+from trio_stomp.errors import BrokerError, DeliveryStatus, StompError, UnconfirmedMessage
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.runtime import Waiter, new_wait_queue, new_waiter
 from trio_stomp.session.failures import renewed
-from trio_stomp.session.hooks import SendEnd
+from trio_stomp.session.hooks import SendCallback
 from trio_stomp.session.limits import Limit, limit_of
 from trio_stomp.session.turns import Turns
 
@@ -76,8 +76,8 @@ class EncodeHead:
 
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
-_CONFIRMED: Final = Delivery.CONFIRMED
-_UNKNOWN: Final = Delivery.UNKNOWN
+_CONFIRMED: Final = DeliveryStatus.CONFIRMED
+_UNKNOWN: Final = DeliveryStatus.UNKNOWN
 
 # Requesters that have gone. A request that was redelivered for one comes soon after its loss.
 _REMEMBERED: Final = 10_000
@@ -123,7 +123,7 @@ class Publication:
         receipt_id: str,
         content: bytes | Encode,
         window: Window | None = None,
-        ended: SendEnd | None = None,
+        ended: SendCallback | None = None,
     ) -> None:
         self.id = stable_id
         self.destination = destination
@@ -601,11 +601,11 @@ class Receipts:
         self.resent += 1
         return frame
 
-    def when_settled(self, message: Publication, function: SendEnd) -> None:
+    def when_settled(self, message: Publication, function: SendCallback) -> None:
         """Call a function with the outcome of a message, after the hooks: for a sender that is not a task."""
         reported = message._ended
 
-        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+        def ended(delivery: DeliveryStatus | None, error: StompError | None) -> None:
             if reported is not None:
                 reported(delivery, error)
             function(delivery, error)
@@ -629,7 +629,7 @@ class Receipts:
     def reject(self, message: Publication, error: StompError) -> None:
         """The broker refused a message."""
         if message._content is not None:
-            message.delivery = Delivery.REJECTED
+            message.delivery = DeliveryStatus.REJECTED
             self._settle(message, error)
 
     def lose(self, message: Publication, error: StompError) -> None:

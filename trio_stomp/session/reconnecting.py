@@ -168,7 +168,7 @@ async def _fail_back(connection: Connection, session: Session) -> None:
             continue
         if session.move_to(link, away_from=connection):
             logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
-            await connection.say_farewell(current_time() + settings.disconnect_timeout)
+            await connection.disconnect(current_time() + settings.disconnect_timeout)
         else:
             # The program leaves, or this connection is still being restored; in that case, try again later.
             await anyio.aclose_forcefully(link.stream)

@@ -20,14 +20,14 @@ from functools import partial
 from typing import Final
 
 from trio_stomp.brokers import REPLY_PREFIXES, Pairs, Profile, SendOptions, require_options
-from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, StompError
+from trio_stomp.errors import DeliveryStatus, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, text_encoding
 from trio_stomp.session.body_source import BodySource
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.connection_tasks import read_once
 from trio_stomp.session.failures import guarded, renewed
-from trio_stomp.session.hooks import SendEnd
+from trio_stomp.session.hooks import SendCallback
 from trio_stomp.session.limits import Limit, limit_of
 from trio_stomp.session.outgoing import OutgoingMessage, Parts, parts_of
 from trio_stomp.session.receipts import Encode, EncodeHead, Publication, Window, unconfirmed
@@ -82,7 +82,7 @@ async def send_confirmed(
     try:
         if connection.may_read:
             await guarded(read_once, connection)
-        if publication.delivery is not Delivery.CONFIRMED:
+        if publication.delivery is not DeliveryStatus.CONFIRMED:
             await publication.wait()
         connection.rested()
     finally:
@@ -110,7 +110,7 @@ def note_unconfirmed(limit: Limit, publication: Publication) -> None:
 def send_confirmed_at_once(
     session: Session,
     message: Parts[bytes | str],
-    ended: SendEnd,
+    ended: SendCallback,
 ) -> Publication | None:
     """`send_confirmed` for a caller that is no task. Call it where a task would have made a checkpoint.
 
@@ -157,7 +157,7 @@ async def send_source(session: Session, message: Parts[BodySource], limit: Limit
         finally:
             note_torn(limit, source)
             if ended is not None:
-                ended(Delivery.SENT if is_written else None, None if is_written else error)
+                ended(DeliveryStatus.SENT if is_written else None, None if is_written else error)
         if not is_written and error is not None:
             raise renewed(error)
         return
@@ -181,7 +181,7 @@ def note_torn(limit: Limit, source: BodySource) -> None:
         limit.outcome = "its body had been sent in part, so the connection has ended, and the message has not arrived"
 
 
-def post_source(connection: Connection, message: Parts[BodySource], own: bytes = b"") -> SendEnd | None:
+def post_source(connection: Connection, message: Parts[BodySource], own: bytes = b"") -> SendCallback | None:
     """`post` a message whose body comes from a source; `BodySource.write` sends it.
 
     Returns:
@@ -227,7 +227,7 @@ def post(
         receipts.expect_reply(receipt_id, destination)
     connection.post(frame)
     if ended is not None:
-        ended(Delivery.SENT, None)
+        ended(DeliveryStatus.SENT, None)
 
 
 def publish(
@@ -360,7 +360,7 @@ def _is_immutable(body: object) -> bool:
     return isinstance(body, (bytes, str))
 
 
-def ask(connection: Connection, message: Parts[object], reply_to: str, correlation_id: str) -> SendEnd | None:
+def ask(connection: Connection, message: Parts[object], reply_to: str, correlation_id: str) -> SendCallback | None:
     """`post` a request; return the function that reports its end to the hooks, if there are any."""
     destination, body, headers, content_type, options = message
     headers = [*header_pairs(headers), ("reply-to", reply_to), ("correlation-id", correlation_id)]
@@ -378,7 +378,7 @@ def own_header(name: str, value: str) -> bytes:
 
 # The frame, up to the body if that comes from a source; a function that encodes it for another connection, or the frame
 # again if it is the same there; the length of the body; and the function that reports the end to the hooks, if any.
-_Encoded = tuple[bytes, bytes | Encode, int, SendEnd | None]
+_Encoded = tuple[bytes, bytes | Encode, int, SendCallback | None]
 
 
 def encode(connection: Connection, message: Parts[object], own: bytes = b"", *, is_request: bool = False) -> _Encoded:
@@ -452,7 +452,7 @@ def _exact_frame(
         else:
             out.headers.append((name, value))
     transaction, receipt_id = hidden["transaction"], hidden["receipt"]
-    ended: SendEnd | None = None
+    ended: SendCallback | None = None
     if connection.observer is not None:
         ended = connection.observer.sending(
             destination,

@@ -37,7 +37,7 @@ from trio_stomp.session.state import (
     PHASES,
     SESSION_STEPS,
     ConnectionState,
-    Farewell,
+    DisconnectResult,
     Phase,
     SessionState,
     Stage,
@@ -443,7 +443,7 @@ class Session:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
-    async def leave(self) -> Farewell:
+    async def leave(self) -> DisconnectResult:
         """Refuse new work, wait for unconfirmed messages (across reconnections), and disconnect.
 
         Raises:
@@ -466,12 +466,12 @@ class Session:
             if self.connection.failure is not None or self.connection.stage in _LEFT:
                 # It was lost or left already, and nothing is awaited any more.
                 self.close()
-        farewell = Farewell.CLOSED
+        result = DisconnectResult.CLOSED
         if self.failure is None:
             self.connection.close()
-            farewell = await self.connection.say_farewell(deadline)
+            result = await self.connection.disconnect(deadline)
         self.raise_unseen()
-        return farewell
+        return result
 
     def fail(self, failure: StompError) -> None:
         """End the session for good: every task that waits on it is woken with `failure`."""

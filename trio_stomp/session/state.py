@@ -26,7 +26,7 @@ __all__ = [
     "PHASES",
     "SESSION_STEPS",
     "ConnectionState",
-    "Farewell",
+    "DisconnectResult",
     "Phase",
     "SessionState",
     "Stage",
@@ -200,7 +200,7 @@ PHASES: Final[Mapping[SessionState, frozenset[Phase]]] = {
 }
 
 
-class Farewell(enum.Enum):
+class DisconnectResult(enum.Enum):
     """How a DISCONNECT ended.
 
     Attributes:

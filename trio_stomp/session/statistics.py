@@ -22,7 +22,7 @@ class Counters:
     receipts_unexpected: int = 0
     errors_received: int = 0
     heart_beats_sent: int = 0
-    reader_held: int = 0
+    reads_paused: int = 0
     reconnections: int = 0
     stale_messages: int = 0
 
@@ -74,7 +74,7 @@ class Statistics:
         heart_beats_sent: Heart-beats written because nothing else was.
         outbox_bytes: Bytes waiting to be written.
         undelivered_bytes: Memory used by messages waiting for consumers: bodies, headers and their objects.
-        reader_held: How often the reader stopped because of slow consumers.
+        reads_paused: How often the reader stopped because of slow consumers.
         reconnections: Number of connections after the first.
         resent: SEND frames resent after a reconnection.
         unconfirmed: Messages waiting for their RECEIPT now.
@@ -99,7 +99,7 @@ class Statistics:
     heart_beats_sent: int
     outbox_bytes: int
     undelivered_bytes: int
-    reader_held: int
+    reads_paused: int
     reconnections: int
     resent: int
     unconfirmed: int

@@ -49,7 +49,7 @@ class SubscriptionOptions:
         overflow: What happens when more messages come.
         headers: Additional headers of SUBSCRIBE.
         features: Options beyond STOMP that the broker supports.
-        spool_bodies_over: Longer bodies go into files; None: no body does.
+        spool_threshold_bytes: Longer bodies go into files; None: no body does.
     """
 
     id: str
@@ -59,7 +59,7 @@ class SubscriptionOptions:
     overflow: Overflow
     headers: tuple[tuple[str, str], ...]
     features: SubscribeOptions = field(default_factory=SubscribeOptions)
-    spool_bodies_over: int | None = None
+    spool_threshold_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Check the options against each other."""
@@ -70,9 +70,9 @@ class SubscriptionOptions:
             raise LocalProtocolError(
                 f"overflow='drop-oldest' drops messages; it needs ack='auto', not {mode.value!r}; use 'wait' or 'error'"
             )
-        if self.spool_bodies_over is not None and self.spool_bodies_over < SMALLEST_THRESHOLD:
+        if self.spool_threshold_bytes is not None and self.spool_threshold_bytes < SMALLEST_THRESHOLD:
             raise LocalProtocolError(
-                f"spool_bodies_over must be at least {SMALLEST_THRESHOLD} bytes, got {self.spool_bodies_over!r}"
+                f"spool_threshold_bytes must be at least {SMALLEST_THRESHOLD} bytes, got {self.spool_threshold_bytes!r}"
             )
         if self.features.get("stream_offset") is not None and mode is AckMode.AUTO:
             raise LocalProtocolError(
@@ -276,8 +276,8 @@ class Registration:
         self.inbox.attach(connection.gate)
         # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is registered before the frame is sent.
         connection.register(options.id, self)
-        if options.spool_bodies_over is not None:
-            connection.spool(options.id, options.spool_bodies_over, self.inbox)
+        if options.spool_threshold_bytes is not None:
+            connection.spool(options.id, options.spool_threshold_bytes, self.inbox)
         if self.acks is not None:
             self.acks.let_go()
         self.connection, self.acks = connection, acks

@@ -58,12 +58,12 @@ async def connections(stream: trio.abc.Stream, tls: ssl.SSLContext) -> None:
 async def what_was_agreed_upon(client: trio_stomp.Client) -> None:
     assert_type(client.version, Version)
     assert_type(client.server, str | None)
-    assert_type(client.session, str | None)
+    assert_type(client.session_id, str | None)
     assert_type(client.profile, trio_stomp.types.Profile)
     assert_type(client.heart_beat, HeartBeatTerms)
     assert_type(client.statistics(), trio_stomp.types.Statistics)
     assert_type(client.statistics().subscriptions, tuple[trio_stomp.types.SubscriptionStatistics, ...])
-    assert_type(await client.disconnect(), trio_stomp.Farewell)
+    assert_type(await client.disconnect(), trio_stomp.DisconnectResult)
     await client.wait_closed()
 
 
@@ -268,7 +268,7 @@ async def large_bodies(client: trio_stomp.Client, message: trio_stomp.Message, p
     assert_type(message.open_body(), BinaryIO)
     async for chunk in message.chunks():
         assert_type(chunk, bytes)
-    async with client.subscribe("/queue/a", spool_bodies_over=1_000_000):
+    async with client.subscribe("/queue/a", spool_threshold_bytes=1_000_000):
         pass
     await client.send("/queue/a", path)
     await client.send("/queue/a", file)
@@ -290,7 +290,7 @@ def synchronous_code(client: trio_stomp.blocking.Client, text: str) -> None:
     assert_type(client.state.healthy, bool)
     assert_type(client.version, Version)
     assert_type(client.server, str | None)
-    assert_type(client.disconnect(timeout=1), trio_stomp.Farewell)
+    assert_type(client.disconnect(timeout=1), trio_stomp.DisconnectResult)
     client.wait_closed(timeout=1)
     client.close(timeout=1)
     with client.subscribe("/queue/a", decode=read_number, timeout=1) as numbers:

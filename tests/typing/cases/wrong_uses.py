@@ -115,7 +115,7 @@ async def large_bodies(client: trio_stomp.Client, path: Path) -> None:
         # A file of text.
         await client.send("/queue/a", text)  # type: ignore[arg-type]
     # A size as people write it.
-    client.subscribe("/queue/a", spool_bodies_over="1 MiB")  # type: ignore[arg-type]
+    client.subscribe("/queue/a", spool_threshold_bytes="1 MiB")  # type: ignore[arg-type]
 
 
 async def handle_on_a_loop(message: object) -> None:

@@ -10,7 +10,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import ConnectionLost, Farewell, Message
+from trio_stomp import ConnectionLost, DisconnectResult, Message
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
@@ -23,7 +23,7 @@ from trio_stomp.testing import (
 )
 
 
-async def test_farewell_when_receipts_are_pending_then_they_are_awaited_before_disconnect(
+async def test_disconnect_when_receipts_are_pending_then_they_are_awaited_before_disconnect(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.plan(DelayReceipts(seconds=3, command=Command.SEND))
@@ -41,7 +41,7 @@ async def test_farewell_when_receipts_are_pending_then_they_are_awaited_before_d
         assert len(confirmed) == 1
 
 
-async def test_farewell_when_the_link_is_lost_while_receipts_are_pending_then_lost(
+async def test_disconnect_when_the_link_is_lost_while_receipts_are_pending_then_lost(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.plan(SwallowReceipts(command=Command.SEND))
@@ -63,7 +63,7 @@ async def test_farewell_when_the_link_is_lost_while_receipts_are_pending_then_lo
                 await client.disconnect()
 
 
-async def test_farewell_when_its_receipt_never_comes_then_timeout(
+async def test_disconnect_when_its_receipt_never_comes_then_timeout(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-DISC-6."""
@@ -72,21 +72,21 @@ async def test_farewell_when_its_receipt_never_comes_then_timeout(
     async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=4) as client:
         outcome = await client.disconnect()
     # The embedded broker closes after DISCONNECT, receipt or not; either way the wait is bounded.
-    assert outcome in (Farewell.CLOSED, Farewell.TIMEOUT)
+    assert outcome in (DisconnectResult.CLOSED, DisconnectResult.TIMEOUT)
     assert trio.current_time() - start <= 6
     del caplog
 
 
-async def test_farewell_when_the_broker_is_half_open_then_timeout_is_told(
+async def test_disconnect_when_the_broker_is_half_open_then_timeout_is_told(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=4, heart_beat=(0, 0)) as client:
         broker.faults.now(HalfOpen())
-        assert await client.disconnect() is Farewell.TIMEOUT
+        assert await client.disconnect() is DisconnectResult.TIMEOUT
     assert "did not confirm DISCONNECT" in caplog.text
 
 
-async def test_farewell_when_the_broker_does_not_read_then_unwritten_bytes_are_an_error(
+async def test_disconnect_when_the_broker_does_not_read_then_unwritten_bytes_are_an_error(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     with pytest.raises(ConnectionLost, match=r"bytes could not be written within 4 s \(disconnect_timeout\)"):
@@ -97,7 +97,7 @@ async def test_farewell_when_the_broker_does_not_read_then_unwritten_bytes_are_a
             await client.send("/queue/a", b"x" * 1_000_000)
 
 
-async def test_farewell_when_the_link_closes_after_disconnect_then_closed(
+async def test_disconnect_when_the_link_closes_after_disconnect_then_closed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rows 1x-LING-2, 1x-DISC-6."""
@@ -105,10 +105,10 @@ async def test_farewell_when_the_link_closes_after_disconnect_then_closed(
         received = client.statistics().bytes_sent
         broker.faults.now(DropLink(after_received_bytes=received + 5))
         outcome = await client.disconnect()
-    assert outcome in (Farewell.CLOSED, Farewell.RECEIPT)
+    assert outcome in (DisconnectResult.CLOSED, DisconnectResult.RECEIPT)
 
 
-async def test_farewell_when_the_receipt_comes_twice_then_once_is_enough(
+async def test_disconnect_when_the_receipt_comes_twice_then_once_is_enough(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.plan(DuplicateReceipts(command=Command.SEND))
@@ -116,11 +116,11 @@ async def test_farewell_when_the_receipt_comes_twice_then_once_is_enough(
         await client.send("/queue/a", b"1", receipt=True)
         await client.send("/queue/a", b"2", receipt=True)
         assert client.statistics().receipts_unexpected == 1
-        assert await client.disconnect() is Farewell.RECEIPT
+        assert await client.disconnect() is DisconnectResult.RECEIPT
 
 
 @pytest.mark.parametrize("comes", [True, False])
-async def test_farewell_when_the_last_receipt_has_come_or_is_given_up_then_it_goes_on_at_once(
+async def test_disconnect_when_the_last_receipt_has_come_or_is_given_up_then_it_goes_on_at_once(
     broker: Broker, autojump_clock: trio.testing.MockClock, *, comes: bool
 ) -> None:
     broker.faults.plan(DelayReceipts(seconds=3 if comes else 100, command=Command.ACK))
@@ -139,7 +139,7 @@ async def test_farewell_when_the_last_receipt_has_come_or_is_given_up_then_it_go
         nursery.start_soon(acknowledge, message)
         await trio.testing.wait_all_tasks_blocked()
         began = trio.current_time()
-        assert await client.disconnect() is Farewell.RECEIPT
+        assert await client.disconnect() is DisconnectResult.RECEIPT
         assert trio.current_time() - began == pytest.approx(3, abs=0.1)
 
 
@@ -156,7 +156,7 @@ class Polite(TappedStream):
 
 
 @pytest.mark.parametrize("raises", [False, True])
-async def test_farewell_when_said_then_the_stream_is_closed_in_order_and_otherwise_at_once(
+async def test_disconnect_when_said_then_the_stream_is_closed_in_order_and_otherwise_at_once(
     broker: Broker, autojump_clock: trio.testing.MockClock, *, raises: bool
 ) -> None:
     stream = Polite(broker.connect_stream())
@@ -176,7 +176,7 @@ class Lingering(TappedStream):
         await trio.sleep(60)
 
 
-async def test_farewell_when_the_stream_takes_long_to_close_then_it_is_forced_after_a_second(
+async def test_disconnect_when_the_stream_takes_long_to_close_then_it_is_forced_after_a_second(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     began = trio.current_time()
