@@ -193,6 +193,7 @@ class Link:
         self.rate = math.inf
         for pipe in (self.from_client, self.to_client):
             pipe.cut_at = pipe.silent_at = math.inf
+        self._notify()
 
     def is_broken(self, *, sends: bool) -> bool:
         """Whether it is broken for one who sends or receives."""
@@ -246,8 +247,10 @@ class End:
             size = min(len(rest), room, link.piece_bytes())
             pipe.put(bytes(rest[:size]))
             rest = rest[size:]
-            if link.rate != math.inf:
-                await anyio.sleep(size / link.rate)
+            # A link that has become fast meanwhile does not make its senders wait any longer.
+            until = anyio.current_time() + size / link.rate
+            while link.rate != math.inf and anyio.current_time() < until:
+                await pipe.wait(until - anyio.current_time())
 
     def write_now(self, data: bytes, /) -> int:
         """Send what may be sent without waiting; return how much, which may be nothing."""

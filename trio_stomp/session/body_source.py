@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 import anyio
 
 from trio_stomp.errors import ConnectionLost, LocalProtocolError
-from trio_stomp.runtime import awaited, called, current_time, in_thread
+from trio_stomp.runtime import awaited, called, in_thread
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ async def _put(connection: Connection, loan: Loan, data: bytes) -> None:
         connection.fail(connection.lost(error.__cause__ or error))
         await anyio.sleep_forever()
     connection.outbox.count(loan, len(data))
-    connection.last_write = current_time()
+    connection.last_write = connection.now()
     connection.counters.bytes_sent += len(data)
     connection.counters.writes += 1
 

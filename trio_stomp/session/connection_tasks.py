@@ -15,7 +15,6 @@ import anyio
 
 from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
-from trio_stomp.runtime import current_time
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 from trio_stomp.session.spool import SMALLEST_THRESHOLD
@@ -147,7 +146,7 @@ async def _hold(connection: Connection) -> None:
         connection.counters.reads_paused += 1
         await gate.wait_change()
         # While we did not read, silence did not mean that the broker was dead.
-        connection.last_read = current_time()
+        connection.last_read = connection.now()
 
 
 def _overflow(connection: Connection) -> None:
@@ -183,7 +182,7 @@ async def _write_all(connection: Connection) -> None:
             # Canceled in the middle, this tears a frame; that happens only when the connection is closed.
             await stream.send_all(memoryview(data)[taken:])
         outbox.written()
-        connection.last_write = current_time()
+        connection.last_write = connection.now()
         counters.bytes_sent += len(data)
         counters.writes += 1
 
@@ -199,7 +198,7 @@ async def send_heart_beats(connection: Connection) -> None:
             return
         # A write in progress sends bytes to the peer already, and a heart-beat must not come inside a frame.
         await connection.outbox.wait_empty()
-        if current_time() >= connection.last_write + interval:
+        if connection.now() >= connection.last_write + interval:
             connection.counters.heart_beats_sent += 1
             connection.outbox.append(connection.protocol.heart_beat())
             await connection.outbox.wait_empty()  # the interval begins with this write
@@ -214,11 +213,11 @@ class _Standstill:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._progress = (0, 0)
-        self._since = current_time()
+        self._since = connection.now()
 
     def look(self) -> None:
         """Compare with the last time."""
-        connection, now = self._connection, current_time()
+        connection, now = self._connection, self._connection.now()
         unwritten, unconfirmed = connection.outbox.waiting_bytes, len(connection.receipts)
         counters = connection.counters
         # A broker that reads heart-beats need not take messages.
@@ -260,12 +259,12 @@ async def watch(connection: Connection) -> None:
         standstill.look()
         due = connection.last_read + patience
         await anyio.sleep_until(due)
-        if current_time() - due > _BLOCKED_SECONDS:
-            await _catch_up(connection, current_time() - due)
+        if connection.now() - due > _BLOCKED_SECONDS:
+            await _catch_up(connection, connection.now() - due)
         if connection.reader_rests:
             # We do not read, so we cannot know; the reader restarts the clock when it continues.
             await anyio.sleep(patience)
-        elif current_time() >= connection.last_read + patience:
+        elif connection.now() >= connection.last_read + patience:
             msg = (
                 f"{connection.link.endpoint} sent nothing for {patience:g} s (heart-beat {interval:g} s, "
                 f"margin {connection.heart_beat_margin:g})"
