@@ -26,6 +26,7 @@ from trio_stomp.client import (
     Transaction,
     connect,
     connect_stream,
+    options_from_environment,
 )
 from trio_stomp.client import (
     open as open,  # noqa: A004  # used as trio_stomp.open(); not in __all__, where it would hide the built-in
@@ -110,6 +111,7 @@ __all__ = [
     "UnconfirmedTimeout",
     "connect",
     "connect_stream",
+    "options_from_environment",
 ]
 
 # All of the client; what runs it in a thread handles Ctrl-C in its own way.

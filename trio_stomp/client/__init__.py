@@ -3,6 +3,7 @@
 from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream, open  # noqa: A004  # used as trio_stomp.open()
 from trio_stomp.client.dead_letters import is_passed_on
+from trio_stomp.client.environment import EnvironmentOptions, options_from_environment
 from trio_stomp.client.handlers import require_plain
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
@@ -52,6 +53,7 @@ __all__ = [
     "Decode",
     "DisconnectResult",
     "Endpoint",
+    "EnvironmentOptions",
     "HeaderInput",
     "Hooks",
     "Message",
@@ -80,6 +82,7 @@ __all__ = [
     "connect_stream",
     "is_passed_on",
     "open",
+    "options_from_environment",
     "require_plain",
     "resent_body",
     "session_of",

@@ -1,0 +1,152 @@
+"""Connect options from environment variables."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Required, TypedDict, TypeVar, cast
+
+from trio_stomp.brokers import Profile, profile_named
+from trio_stomp.errors import LocalProtocolError
+
+__all__ = ["EnvironmentOptions", "options_from_environment"]
+
+T = TypeVar("T")
+
+
+class EnvironmentOptions(TypedDict, total=False):
+    """What `options_from_environment` returns: arguments for `connect`, `open` and their blocking counterparts."""
+
+    urls: Required[list[str]]
+    login: str
+    passcode: str
+    vhost: str
+    tls: ssl.SSLContext
+    heart_beat: tuple[float, float]
+    timeout: float
+    connect_timeout: float
+    disconnect_timeout: float
+    reconnect: bool
+    profile: Profile
+    proxy: str
+
+
+def options_from_environment(
+    environment: Mapping[str, str] | None = None, *, prefix: str = "TRIO_STOMP_"
+) -> EnvironmentOptions:
+    """Read connect options from environment variables: ``connect(**options_from_environment())``.
+
+    The variables are, each after the prefix: ``URL`` (required; several are separated by commas), ``LOGIN``,
+    ``PASSCODE`` or ``PASSCODE_FILE`` (a file with the passcode in its first line), ``VHOST``, ``TLS_CA_FILE`` (the
+    certificates to trust, for ``stomps://``), ``HEART_BEAT`` (``10`` or ``10,20``), ``TIMEOUT``, ``CONNECT_TIMEOUT``,
+    ``DISCONNECT_TIMEOUT``, ``RECONNECT`` (``true`` or ``false``), ``PROFILE`` and ``PROXY``. Times are in seconds. An
+    empty variable counts as not set. Files are read now, and not again.
+
+    Args:
+        environment: The variables. Default: those of the process.
+        prefix: What their names begin with.
+
+    Returns:
+        The options that are set. More options go beside them: ``connect(**options_from_environment(), hooks=...)``.
+
+    Raises:
+        LocalProtocolError: A variable is missing, invalid or misspelled, or a file cannot be read. The message names
+            the variable, and shows no passcode.
+    """
+    read = _Reader(os.environ if environment is None else environment, prefix)
+    if read.value("URL", _urls) is None:
+        raise LocalProtocolError(f"{prefix}URL is not set; for example {prefix}URL=stomp://localhost:61613")
+    found = {option: read.value(name, convert) for name, (option, convert) in _VARIABLES.items()}
+    given, in_file = read.value("PASSCODE", str), read.value("PASSCODE_FILE", _first_line)
+    if given is not None and in_file is not None:
+        raise LocalProtocolError(f"{prefix}PASSCODE and {prefix}PASSCODE_FILE are both set; unset one")
+    found["passcode"] = given if in_file is None else in_file
+    read.refuse_misspelled()
+    # Each function of the table returns the type of its option.
+    return cast("EnvironmentOptions", {option: value for option, value in found.items() if value is not None})
+
+
+class _Reader:
+    """Reads variables, and keeps the names of those that were read."""
+
+    def __init__(self, environment: Mapping[str, str], prefix: str) -> None:
+        self._environment = environment
+        self._prefix = prefix
+        self._known: list[str] = []
+
+    def value(self, name: str, convert: Callable[[str], T]) -> T | None:
+        """Return the value of a variable; None if it is not set.
+
+        Raises:
+            LocalProtocolError: It cannot be converted.
+        """
+        full = self._prefix + name
+        self._known.append(full)
+        text = self._environment.get(full, "")
+        if not text:
+            return None
+        try:
+            return convert(text)
+        except (OSError, ValueError, LocalProtocolError) as error:
+            raise LocalProtocolError(f"the environment variable {full}={text!r} is invalid: {error}") from error
+
+    def refuse_misspelled(self) -> None:
+        """Check the other variables with the prefix; programs of their own may use some.
+
+        Raises:
+            LocalProtocolError: The name of one is close to one that was read.
+        """
+        for name in sorted(self._environment):
+            if name.startswith(self._prefix) and name not in self._known:
+                near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.9)
+                if near:
+                    raise LocalProtocolError(f"there is no environment variable {name}; did you mean {near[0]}?")
+
+
+def _urls(text: str) -> list[str] | None:
+    return [url.strip() for url in text.split(",") if url.strip()] or None
+
+
+def _first_line(path: str) -> str:
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    if not lines or not lines[0]:
+        raise ValueError("the first line of the file is empty")
+    return lines[0]
+
+
+def _heart_beat(text: str) -> tuple[float, float]:
+    sent, _, received = text.partition(",")
+    return float(sent), float(received or sent)
+
+
+def _flag(text: str) -> bool:
+    match text.strip().lower():
+        case "true" | "yes" | "on" | "1":
+            return True
+        case "false" | "no" | "off" | "0":
+            return False
+        case _:
+            raise ValueError("expected true or false")
+
+
+def _context(path: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=path)
+
+
+# The end of a variable's name: the option that it sets, and what makes its value of the text.
+_VARIABLES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "URL": ("urls", _urls),
+    "LOGIN": ("login", str),
+    "VHOST": ("vhost", str),
+    "TLS_CA_FILE": ("tls", _context),
+    "HEART_BEAT": ("heart_beat", _heart_beat),
+    "TIMEOUT": ("timeout", float),
+    "CONNECT_TIMEOUT": ("connect_timeout", float),
+    "DISCONNECT_TIMEOUT": ("disconnect_timeout", float),
+    "RECONNECT": ("reconnect", _flag),
+    "PROFILE": ("profile", profile_named),
+    "PROXY": ("proxy", str),
+}
