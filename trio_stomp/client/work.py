@@ -39,7 +39,7 @@ from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, Sto
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
-from trio_stomp.session import Message, Settlement, add_note, tracker_of
+from trio_stomp.session import Message, Settlement, add_note, full_jitter, tracker_of
 
 __all__ = ["Around", "DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
@@ -92,7 +92,7 @@ class Retry:
 
     def delay(self, attempts: int) -> float:
         """Return the seconds to wait after this many attempts."""
-        return called(self.chance) * min(self.max_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
+        return full_jitter(self.chance, self.first_delay, self.max_delay, attempts - 1)
 
 
 # --- handlers that block ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
-from trio_stomp.session.reconnect import Outage, Reconnect
+from trio_stomp.session.reconnect import Outage, Reconnect, full_jitter
 from trio_stomp.session.reconnecting import dial_again, supervise
 from trio_stomp.session.send import (
     Prepared,
@@ -101,6 +101,7 @@ __all__ = [
     "completed",
     "dial_again",
     "dial_in_order",
+    "full_jitter",
     "guarded",
     "header_pairs",
     "limit_of",

@@ -49,7 +49,7 @@ from trio_stomp.transport import Endpoint
 if TYPE_CHECKING:
     from trio_stomp.session.settings import Settings
 
-__all__ = ["Outage", "Reconnect", "Refusals"]
+__all__ = ["Outage", "Reconnect", "Refusals", "full_jitter"]
 
 # How often a peer may break the protocol before further attempts are useless: one violation may be bad luck.
 _VIOLATIONS: Final = 3
@@ -59,6 +59,12 @@ _WARN_SECONDS: Final = 60
 
 # Digits differ between refusals of the same kind: times, ports, ids of connections.
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
+
+
+def full_jitter(chance: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
+    """Return a random delay below a bound that has doubled so many times."""
+    # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
+    return called(chance) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +120,7 @@ class Reconnect:
 
     def delay(self, failed: int) -> float:
         """Return the seconds to wait after this many failed attempts in a row."""
-        # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
-        return called(self.chance) * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
+        return full_jitter(self.chance, self.first_delay, self.max_delay, failed)
 
 
 class Refusals:
