@@ -121,7 +121,7 @@ workflows: $(VENV)/.stamp-check
 	@echo "zizmor"
 	@$(VENV)/bin/zizmor --quiet --offline --no-progress .github
 
-format: $(VENV)/.stamp-check  ## rewrite the code in the house format
+format: $(VENV)/.stamp-check  ## rewrite the code with ruff
 	@$(PY) -m ruff check --fix --quiet $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 

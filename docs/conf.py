@@ -66,9 +66,9 @@ html_show_sphinx = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# Doors in the order in which they import. A name is described on the page of the first door that shows it;
+# Public modules, in the order in which they import. A name is described on the page of the first module that shows it;
 # what else it is called, in an annotation or in prose, leads there.
-DOORS = (
+PUBLIC_MODULES = (
     "trio_stomp.errors",
     "trio_stomp.protocol",
     "trio_stomp.brokers",
@@ -85,12 +85,12 @@ def homes_of_public_names() -> dict[str, str]:
     """Map all full names of each public object to the one that is described."""
     homes: dict[str, str] = {}
     seen: dict[tuple[str, int], str] = {}
-    for door in DOORS:
-        module = importlib.import_module(door)
+    for name_of_module in PUBLIC_MODULES:
+        module = importlib.import_module(name_of_module)
         for name in module.__all__:
             public = getattr(module, name)
-            home = seen.setdefault((name, id(public)), f"{door}.{name}")
-            homes[f"{door}.{name}"] = home
+            home = seen.setdefault((name, id(public)), f"{name_of_module}.{name}")
+            homes[f"{name_of_module}.{name}"] = home
             if inspect.isclass(public) or inspect.isfunction(public):
                 homes[f"{public.__module__}.{public.__qualname__}"] = home
     return homes

@@ -63,7 +63,7 @@ def known_equivalents() -> list[Equivalent]:
 
 
 def modules_named(root: Path, names: Sequence[str]) -> list[str]:
-    """The modules that names stand for: rooms (`client`) and modules (`session/receipts.py`, `receipts`). No name: all.
+    """The modules of packages (`client`) and modules (`session/receipts.py`, `receipts`). No name: all.
 
     Raises:
         ValueError: A name stands for none.
@@ -73,8 +73,8 @@ def modules_named(root: Path, names: Sequence[str]) -> list[str]:
     found: list[str] = [] if names else every
     for name in names:
         stem = name.removeprefix(f"{PACKAGE}/").removesuffix(".py")
-        room = [each for each in every if each.startswith(f"{stem}/")]
-        matching = room or [each for each in every if f"/{each.removesuffix('.py')}".endswith(f"/{stem}")]
+        package = [each for each in every if each.startswith(f"{stem}/")]
+        matching = package or [each for each in every if f"/{each.removesuffix('.py')}".endswith(f"/{stem}")]
         if not matching:
             raise ValueError(f"no module or folder of {PACKAGE} is called {name!r}")
         found += [each for each in matching if each not in found]

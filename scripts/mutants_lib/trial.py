@@ -24,11 +24,11 @@ from mutants_lib.sample import PACKAGE, Candidate
 
 __all__ = ["Tree", "Verdict", "record", "suites_of"]
 
-# The tests that a mutant should not get past, by the room of its module: what is built on the client has its own.
-_OWN: Final = {room: (f"tests/{room}",) for room in ("cli", "otel", "spark")} | {
+# The tests that a mutant should not get past, by the package of its module: what is built on the client has its own.
+_OWN: Final = {package: (f"tests/{package}",) for package in ("cli", "otel", "spark")} | {
     "blocking": ("tests/blocking",),
 }
-# All other rooms. What only the facades use is tested by theirs.
+# All other packages. What only the facades use is tested by theirs.
 _CORE: Final = (
     *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers"),
     *("tests/runtime", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),

@@ -1,4 +1,4 @@
-"""What the house rules look for: each finder reads source files and yields the places that break its rule."""
+"""What the rules of the source look for: each finder reads source files and yields the places that break its rule."""
 
 import ast
 import io
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.architecture.source_tree import (
     PACKAGE,
-    ROOMS,
+    UNIT_TESTED,
     Finding,
     Function,
     SourceFile,
@@ -84,7 +84,7 @@ def _explained_above(lines: list[str], line: int) -> bool:
 def real_sleeps(files: Files) -> Iterator[Finding]:
     """Unit tests that sleep, themselves or through a helper of their module, in real time."""
     for file in files:
-        if not file.in_tests or file.room not in ROOMS:
+        if not file.in_tests or file.package not in UNIT_TESTED:
             continue
         known = dict(functions(file.tree))
         is_on_each_loop = _is_marked_anyio(file.tree)
@@ -163,29 +163,29 @@ def stray_milliseconds(files: Files) -> Iterator[Finding]:
 
 
 def imports_past_doors(files: Files) -> Iterator[Finding]:
-    """Imports of another room that do not go through its door, or take what the door does not show."""
-    doors = {file.room: _all_of(file.tree) for file in files if file.in_package and _is_door(file)}
+    """Imports of another package that do not go through its `__init__`, or take what that does not show."""
+    shown = {file.package: _all_of(file.tree) for file in files if file.in_package and _is_init(file)}
     for file in files:
         if not file.in_package or file.path == f"{PACKAGE}/__init__.py":
             continue
         for node in ast.walk(file.tree):
             for target, names, line in _own_imports(node):
-                room = target.split(".")[1] if "." in target else ""
-                if room == file.room:
+                package = target.split(".")[1] if "." in target else ""
+                if package == file.package:
                     continue
-                if room not in doors:
-                    what = f"imports {target}, the client's door, from inside"
-                elif target != f"{PACKAGE}.{room}":
-                    what = f"imports {target} past the door of {room}"
-                elif hidden := sorted(set(names) - doors[room]):
+                if package not in shown:
+                    what = f"imports {target}, the client's own package, from inside"
+                elif target != f"{PACKAGE}.{package}":
+                    what = f"imports {target} past the __init__ of {package}"
+                elif hidden := sorted(set(names) - shown[package]):
                     what = f"imports {', '.join(hidden)}, which {target} does not list in __all__"
                 else:
                     continue
                 yield Finding(place=file.path, line=line, what=what)
 
 
-def _is_door(file: SourceFile) -> bool:
-    return file.path in {f"{PACKAGE}/{file.room}.py", f"{PACKAGE}/{file.room}/__init__.py"}
+def _is_init(file: SourceFile) -> bool:
+    return file.path in {f"{PACKAGE}/{file.package}.py", f"{PACKAGE}/{file.package}/__init__.py"}
 
 
 def _all_of(tree: ast.Module) -> set[str]:

@@ -1,4 +1,4 @@
-"""The project's own files, parsed, for the tests that hold them to the house rules."""
+"""The project's own files, parsed, for the tests that hold them to the rules of the source."""
 
 import ast
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "trio_stomp"
-# Where the unit tests are; the other directories of tests/ cut across rooms.
-ROOMS = ("protocol", "brokers", "client", "blocking", "testing", "spark", "cli")
+# Where the unit tests are; the other directories of tests/ cut across packages.
+UNIT_TESTED = ("protocol", "brokers", "client", "blocking", "testing", "spark", "cli")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class SourceFile:
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """``client`` of trio_stomp/session/outbox.py and its tests, ``errors`` of trio_stomp/errors.py."""
         parts = self.module.split(".")
         return parts[1] if len(parts) > 1 else ""

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml hold: the rooms depend on each other one way."""
+"""The import contracts of pyproject.toml hold: the packages depend on each other one way."""
 
 import subprocess
 import sys
@@ -24,9 +24,9 @@ def test_contracts_when_checked_then_all_are_kept() -> None:
 
 def test_contracts_when_protocol_imports_the_clock_then_break(tmp_path: Path) -> None:
     package = tmp_path / "trio_stomp"
-    for room in ("protocol", "brokers", "transport", "session", "client", "otel", "spark", "cli", "testing"):
-        (package / room).mkdir(parents=True)
-        (package / room / "__init__.py").touch()
+    for each in ("protocol", "brokers", "transport", "session", "client", "otel", "spark", "cli", "testing"):
+        (package / each).mkdir(parents=True)
+        (package / each / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "errors.py").touch()
     (package / "printable.py").touch()
@@ -46,7 +46,7 @@ def test_layers_when_read_from_the_configuration_then_name_every_room() -> None:
     named = {name.strip("() ") for layer in layered for name in layer.split("|")}
     package = ROOT / "trio_stomp"
 
-    rooms = {path.parent.name for path in package.glob("*/__init__.py")}
+    packages = {path.parent.name for path in package.glob("*/__init__.py")}
     modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
 
-    assert rooms | modules <= named
+    assert packages | modules <= named

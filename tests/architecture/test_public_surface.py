@@ -1,4 +1,4 @@
-"""The doors show what exists; all of it says what it promises, and async parts what cancellation leaves."""
+"""The public modules show what exists; all of it says what it promises, and async parts what cancellation leaves."""
 
 import importlib
 import inspect
@@ -10,9 +10,9 @@ import pytest
 
 from tests.architecture.source_tree import PACKAGE, ROOT
 
-# Rooms that users do not import from: what they show of them, `trio_stomp` and its `client` show.
+# Packages that users do not import from: what they show of them, `trio_stomp` and its `client` show.
 INNER = {"transport", "session"}
-DOORS = sorted(
+PUBLIC_MODULES = sorted(
     [
         PACKAGE,
         f"{PACKAGE}.errors",
@@ -33,15 +33,15 @@ class Public:
     awaited: bool
 
 
-def public_parts(door: str) -> Iterator[Public]:
-    module = importlib.import_module(door)
+def public_parts(public: str) -> Iterator[Public]:
+    module = importlib.import_module(public)
     for name in module.__all__:
         item = getattr(module, name)
         if inspect.isclass(item):
-            yield Public(name=f"{door}.{name}", doc=_class_doc(item), awaited=False)
-            yield from _methods(f"{door}.{name}", item)
+            yield Public(name=f"{public}.{name}", doc=_class_doc(item), awaited=False)
+            yield from _methods(f"{public}.{name}", item)
         elif inspect.isfunction(item):
-            yield _function(f"{door}.{name}", item, inspect.getdoc(item))
+            yield _function(f"{public}.{name}", item, inspect.getdoc(item))
 
 
 def _class_doc(item: type) -> str | None:
@@ -78,23 +78,23 @@ def silent_on_cancellation(parts: Iterator[Public]) -> list[str]:
     return [part.name for part in parts if part.awaited and "Cancellation:" not in (part.doc or "")]
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_door_when_asked_for_what_it_lists_then_has_it(door: str) -> None:
-    module = importlib.import_module(door)
+@pytest.mark.parametrize("public", PUBLIC_MODULES)
+def test_module_when_asked_for_what_it_lists_then_has_it(public: str) -> None:
+    module = importlib.import_module(public)
 
     assert module.__all__
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
     assert len(module.__all__) == len(set(module.__all__))
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_public_part_when_looked_up_then_says_what_it_promises(door: str) -> None:
-    assert undocumented(public_parts(door)) == []
+@pytest.mark.parametrize("public", PUBLIC_MODULES)
+def test_public_part_when_looked_up_then_says_what_it_promises(public: str) -> None:
+    assert undocumented(public_parts(public)) == []
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_async_part_when_looked_up_then_says_what_cancellation_leaves(door: str) -> None:
-    silent = silent_on_cancellation(public_parts(door))
+@pytest.mark.parametrize("public", PUBLIC_MODULES)
+def test_async_part_when_looked_up_then_says_what_cancellation_leaves(public: str) -> None:
+    silent = silent_on_cancellation(public_parts(public))
 
     assert [name for name in silent if name not in WITHOUT_CANCELLATION] == []
 

@@ -62,7 +62,7 @@ _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 
 
 def full_jitter(chance: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
-    """Return a random delay below a bound that has doubled so many times."""
+    """Return a random delay below a bound that doubles from attempt to attempt."""
     # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
     return called(chance) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
 

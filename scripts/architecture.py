@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Draw the rooms of the package and the imports between them into docs/architecture.md.
+"""Draw the packages and the imports between them into docs/architecture.md.
 
-    scripts/house.py                    write the table and docs/images/house.svg
-    scripts/house.py --check            say by exit status whether both are up to date
-    scripts/house.py --at e50c299       print the table of another commit
-    scripts/house.py --before e50c299   write the "before" table of the page, too
+    scripts/architecture.py            write the table and docs/images/packages.svg
+    scripts/architecture.py --check    say by exit status whether both are up to date
 
-A room is a folder of trio_stomp/, or a module beside the folders. A chain is the longest way along imports from one
-module of a room to another; `__init__.py` is a door and counts neither as a file nor in a chain.
+A package is a folder of trio_stomp/, or a module beside the folders. A chain is the longest way along imports from one
+module of a package to another; `__init__.py` does not count as a file or in a chain.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import argparse
 import ast
 import dataclasses
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -26,11 +23,11 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "trio_stomp"
 PAGE: Final = ROOT / "docs" / "architecture.md"
-DRAWING: Final = ROOT / "docs" / "images" / "house.svg"
+DRAWING: Final = ROOT / "docs" / "images" / "packages.svg"
 
 
 @dataclass(slots=True)
-class Room:
+class Package:
     """A folder of the package, or one of its lone modules.
 
     Attributes:
@@ -38,7 +35,7 @@ class Room:
         files: How many modules it has.
         lines: How many lines they have.
         chain: The modules of its longest import chain, from the top down.
-        uses: The rooms it imports.
+        uses: The packages it imports.
     """
 
     name: str
@@ -56,17 +53,7 @@ def sources_here() -> dict[str, str]:
     }
 
 
-def sources_at(commit: str) -> dict[str, str]:
-    """The modules of a commit."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-
-    names = git("ls-tree", "-r", "--name-only", commit, "--", PACKAGE).splitlines()
-    return {name: git("show", f"{commit}:{name}") for name in names if name.endswith(".py")}
-
-
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """``session`` of ``trio_stomp.session.buffer``, ``errors`` of ``trio_stomp.errors``."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else PACKAGE
@@ -97,24 +84,24 @@ def _run(node: ast.AST) -> Iterator[ast.AST]:
         yield from _run(child)
 
 
-def measure(sources: Mapping[str, str]) -> list[Room]:
-    """The rooms of the package, the lowest first."""
+def measure(sources: Mapping[str, str]) -> list[Package]:
+    """The packages of the package, the lowest first."""
     modules = {module_of(path): text for path, text in sources.items()}
-    doors = {module_of(path) for path in sources if path.endswith("/__init__.py")}
+    inits = {module_of(path) for path in sources if path.endswith("/__init__.py")}
     uses = {name: imports_of(ast.parse(text), modules) - {name} for name, text in modules.items()}
-    rooms: dict[str, Room] = {}
+    packages: dict[str, Package] = {}
     for name, text in modules.items():
         if name == PACKAGE:
             continue
-        room = rooms.setdefault(room_of(name), Room(room_of(name)))
-        room.lines += text.count("\n")
-        room.files += name not in doors
-        room.uses |= {room_of(each) for each in uses[name] if each != PACKAGE} - {room.name}
-    for room in rooms.values():
-        inside = {name for name in modules if room_of(name) == room.name and name not in doors}
-        room.chain = longest_chain({name: uses[name] & inside for name in inside})
-    level = levels({room.name: room.uses for room in rooms.values()})
-    return sorted(rooms.values(), key=lambda room: (level[room.name], room.name))
+        package = packages.setdefault(package_of(name), Package(package_of(name)))
+        package.lines += text.count("\n")
+        package.files += name not in inits
+        package.uses |= {package_of(each) for each in uses[name] if each != PACKAGE} - {package.name}
+    for package in packages.values():
+        inside = {name for name in modules if package_of(name) == package.name and name not in inits}
+        package.chain = longest_chain({name: uses[name] & inside for name in inside})
+    level = levels({package.name: package.uses for package in packages.values()})
+    return sorted(packages.values(), key=lambda package: (level[package.name], package.name))
 
 
 def longest_chain(uses: Mapping[str, set[str]]) -> tuple[str, ...]:
@@ -131,7 +118,7 @@ def longest_chain(uses: Mapping[str, set[str]]) -> tuple[str, ...]:
 
 
 def levels(uses: Mapping[str, set[str]]) -> dict[str, int]:
-    """How high each room stands: one above the highest that it imports."""
+    """How high each package stands: one above the highest that it imports."""
     known: dict[str, int] = {}
 
     def level(name: str) -> int:
@@ -147,16 +134,16 @@ def levels(uses: Mapping[str, set[str]]) -> dict[str, int]:
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
-def table(rooms: Iterable[Room]) -> str:
-    """The rooms as a table, the highest first."""
-    listed = list(rooms)[::-1]
-    rows = ["| room | files | lines | longest chain | imports |", "|---|--:|--:|--:|---|"]
+def table(packages: Iterable[Package]) -> str:
+    """The packages as a table, the highest first."""
+    listed = list(packages)[::-1]
+    rows = ["| package | files | lines | longest chain | imports |", "|---|--:|--:|--:|---|"]
     rows += [
-        f"| `{room.name}` | {room.files} | {room.lines:,} | {len(room.chain)} | "
-        f"{', '.join(f'`{each}`' for each in sorted(room.uses)) or 'nothing'} |"
-        for room in listed
+        f"| `{package.name}` | {package.files} | {package.lines:,} | {len(package.chain)} | "
+        f"{', '.join(f'`{each}`' for each in sorted(package.uses)) or 'nothing'} |"
+        for package in listed
     ]
-    files, lines = sum(room.files for room in listed), sum(room.lines for room in listed)
+    files, lines = sum(package.files for package in listed), sum(package.lines for package in listed)
     rows.append(f"| all | {files} | {lines:,} | | |")
     return "\n".join(rows)
 
@@ -182,9 +169,9 @@ _STYLE = """
 """
 
 
-def direct(rooms: Iterable[Room]) -> set[tuple[str, str]]:
+def direct(packages: Iterable[Package]) -> set[tuple[str, str]]:
     """The imports that no longer way goes along: the others would only cross them."""
-    uses = {room.name: room.uses for room in rooms}
+    uses = {package.name: package.uses for package in packages}
 
     def reach(name: str) -> set[str]:
         return uses[name] | {far for each in uses[name] for far in reach(each)}
@@ -197,45 +184,45 @@ def direct(rooms: Iterable[Room]) -> set[tuple[str, str]]:
     }
 
 
-def drawing(measured: list[Room]) -> str:
-    """The rooms as an SVG, each above those it imports; helpers of one file, which any may import, are left out."""
-    drawn = {room.name for room in measured if room.files > 1 or room.name == "errors"}
-    rooms = [dataclasses.replace(room, uses=room.uses & drawn) for room in measured if room.name in drawn]
-    level = levels({room.name: room.uses for room in rooms})
+def drawing(measured: list[Package]) -> str:
+    """The packages as an SVG, each above those it imports; helpers of one file, which any may import, are left out."""
+    drawn = {each.name for each in measured if each.files > 1 or each.name == "errors"}
+    packages = [dataclasses.replace(each, uses=each.uses & drawn) for each in measured if each.name in drawn]
+    level = levels({package.name: package.uses for package in packages})
     height = max(level.values())
-    rows = [[room for room in rooms if level[room.name] == floor] for floor in range(height + 1)]
+    rows = [[package for package in packages if level[package.name] == floor] for floor in range(height + 1)]
     widest = max(map(len, rows))
     total = 2 * _MARGIN + widest * _WIDTH + (widest - 1) * _GAP_X
     place: dict[str, tuple[float, float]] = {}
     for floor, row in enumerate(rows):
         width = len(row) * _WIDTH + (len(row) - 1) * _GAP_X
-        for index, room in enumerate(row):
+        for index, package in enumerate(row):
             left = (total - width) / 2 + index * (_WIDTH + _GAP_X)
-            place[room.name] = (left, _MARGIN + (height - floor) * (_HEIGHT + _GAP_Y))
+            place[package.name] = (left, _MARGIN + (height - floor) * (_HEIGHT + _GAP_Y))
     tall = 2 * _MARGIN + (height + 1) * _HEIGHT + height * _GAP_Y
     tip = '<path d="M0 0L8 4L0 8z"/>'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:g} {tall:g}" role="img">',
-        "<title>The rooms of trio_stomp, and which imports which</title>",
+        "<title>The packages of trio_stomp, and which imports which</title>",
         f"<style>{_STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         + tip
         + "</marker></defs>",
     ]
-    for above, below in sorted(direct(rooms)):
+    for above, below in sorted(direct(packages)):
         (ax, ay), (bx, by) = place[above], place[below]
         x1, y1, x2, y2 = ax + _WIDTH / 2, ay + _HEIGHT, bx + _WIDTH / 2, by
-        # A long way bends around the rooms between.
+        # A long way bends around the packages between.
         bend = 0 if level[above] - level[below] == 1 else (_WIDTH + _GAP_X) * (0.7 if x1 >= total / 2 else -0.7)
         parts.append(
             f'<path d="M{x1:g} {y1:g}C{x1 + bend:g} {y1 + _GAP_Y:g} {x2 + bend:g} {y2 - _GAP_Y:g} {x2:g} {y2:g}"/>'
         )
-    for room in rooms:
-        x, y = place[room.name]
-        what = f"{room.files} files, {room.lines:,} lines" if room.files > 1 else f"{room.lines:,} lines"
+    for package in packages:
+        x, y = place[package.name]
+        what = f"{package.files} files, {package.lines:,} lines" if package.files > 1 else f"{package.lines:,} lines"
         parts += [
             f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}"/>',
-            f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 24:g}">{escape(room.name)}</text>',
+            f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 24:g}">{escape(package.name)}</text>',
             f'<text x="{x + _WIDTH / 2:g}" y="{y + 44:g}">{escape(what)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -245,18 +232,11 @@ def main() -> int:
     """Run the command; returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--at", metavar="COMMIT")
-    parser.add_argument("--before", metavar="COMMIT")
     arguments = parser.parse_args()
-    if arguments.at:
-        print(table(measure(sources_at(arguments.at))))
-        return 0
-    rooms = measure(sources_here())
+    packages = measure(sources_here())
     old = PAGE.read_text(encoding="utf-8")
-    page = between("rooms", table(rooms), old)
-    if arguments.before:
-        page = between("rooms before", table(measure(sources_at(arguments.before))), page)
-    svg = drawing(rooms)
+    page = between("packages", table(packages), old)
+    svg = drawing(packages)
     if arguments.check:
         return int(page != old or not DRAWING.exists() or DRAWING.read_text(encoding="utf-8") != svg)
     PAGE.write_text(page, encoding="utf-8")

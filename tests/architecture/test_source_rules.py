@@ -1,4 +1,4 @@
-"""The house rules that a machine can check, in one table.
+"""The rules of the source that a machine can check, in one table.
 
 Each row has what is looked for, files that break it, and the exceptions with their reasons. CONTRIBUTING.md
 says the rules in words.
@@ -93,7 +93,7 @@ RULES = (
         exceptions={"trio_stomp/protocol/heartbeat_terms.py": "the heart-beat header counts in milliseconds"},
     ),
     Rule(
-        name="rooms use each other through their doors",
+        name="packages use each other through their __init__",
         find=finders.imports_past_doors,
         offenders={
             "trio_stomp/protocol/__init__.py": "__all__ = ['Frame']",
