@@ -41,6 +41,8 @@ __all__ = ["Client"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# The type of `json=`.
+J = TypeVar("J")
 T = TypeVar("T")
 # What a subscription decodes to; object without `decode=`.
 V = TypeVar("V", default=object)
@@ -93,8 +95,8 @@ class Client:
         destination: str | OutgoingMessage,
         body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
@@ -229,8 +231,8 @@ class Client:
         destination: str | OutgoingMessage,
         body: bytes | str | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         timeout: float | None = None,
         reply_to: str | None = None,
         headers: HeaderInput | None = None,

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from math import inf
-from typing import Final, Unpack
+from typing import Final, TypeVar, Unpack
 
 from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.verbs import Shown, blocks, documented, like
@@ -23,6 +23,9 @@ from trio_stomp.errors import DeliveryStatus, StompError, UnconfirmedError, Unco
 from trio_stomp.session import EncodeValue, checked, message_of, renewed
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
+
+# The type of `json=`.
+J = TypeVar("J")
 
 # Of a message whose `Publisher.send` has raised, or was interrupted: it counts no longer.
 _UNSENT: Final = StompError("it was not sent")
@@ -160,8 +163,8 @@ class Publisher:
         destination: str | OutgoingMessage,
         body: bytes | str | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         timeout: float | None = None,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from math import inf
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.message import Message, taken
@@ -21,6 +21,10 @@ from trio_stomp.client import Transaction as AsyncTransaction
 from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, message_of
 
 __all__ = ["Transaction", "open_transaction"]
+
+
+# The type of `json=`.
+J = TypeVar("J")
 
 
 class Transaction:
@@ -44,8 +48,8 @@ class Transaction:
         destination: str | OutgoingMessage,
         body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,

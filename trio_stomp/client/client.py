@@ -57,6 +57,8 @@ from trio_stomp.session import (
 
 __all__ = ["Client", "Opened", "session_of"]
 
+# The type of `json=`.
+J = TypeVar("J")
 T = TypeVar("T")
 # Type of the decoded values of a subscription; object without `decode=`.
 V = TypeVar("V", default=object)
@@ -127,8 +129,8 @@ class Client:
         destination: str | OutgoingMessage,
         body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
@@ -451,8 +453,8 @@ class Client:
         destination: str | OutgoingMessage,
         body: bytes | str | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         timeout: float | None = None,
         reply_to: str | None = None,
         headers: HeaderInput | None = None,

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio.lowlevel
 
@@ -36,6 +36,9 @@ from trio_stomp.session import (
 )
 
 __all__ = ["Publisher", "open_publisher", "send_confirmed_many"]
+
+# The type of `json=`.
+J = TypeVar("J")
 
 # What `send_many` has in flight, as a publisher by default.
 _IN_FLIGHT: Final = 256
@@ -70,8 +73,8 @@ class Publisher:
         destination: str | OutgoingMessage,
         body: bytes | str | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         persistent: bool = False,

@@ -51,6 +51,8 @@ __all__ = ["Transaction", "TransactionState", "open_transaction", "run_transacti
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# The type of `json=`.
+J = TypeVar("J")
 T = TypeVar("T")
 B = TypeVar("B")
 
@@ -115,8 +117,8 @@ class Transaction:
         destination: str | OutgoingMessage,
         body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,

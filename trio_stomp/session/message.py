@@ -26,6 +26,8 @@ __all__ = ["Message", "Settlement", "Source", "body_of", "close_body"]
 logger: Final = logging.getLogger("trio_stomp")
 
 # Type of `value`; object without `decode=`.
+# The type of `json=`.
+J = TypeVar("J")
 T_co = TypeVar("T_co", covariant=True, default=object)
 D = TypeVar("D")
 
@@ -278,8 +280,8 @@ class Message(Generic[T_co]):
         self,
         body: bytes | str | None = None,
         *,
-        json: object = None,
-        encode: EncodeValue | None = None,
+        json: J | None = None,
+        encode: EncodeValue[J] | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         receipt: bool = False,

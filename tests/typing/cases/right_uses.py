@@ -8,8 +8,8 @@ import json
 import math
 import ssl
 import tempfile
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, assert_type
@@ -170,6 +170,40 @@ async def handle_order(message: trio_stomp.Message[Order]) -> None:
 async def handle_any(message: trio_stomp.Message) -> None:
     assert_type(message.value, object)
     await trio.lowlevel.checkpoint()
+
+
+async def values(client: trio_stomp.Client, order: trio_stomp.Message) -> None:
+    message = trio_stomp.OutgoingMessage("/queue/a", json=Order(number=1), encode=Order.model_dump_json, ttl=60)
+    assert_type(message.body, bytes | str)
+    await client.send(message, receipt=True)
+    await client.send("/queue/a", json={"number": 1}, encode=msgspec.json.encode)
+    async with client.publisher() as publisher, client.transaction() as tx:
+        assert_type(await publisher.send(message), trio_stomp.Publication)
+        await tx.send("/queue/a", json=[1])
+    assert_type(await client.request(message, timeout=1), trio_stomp.Message)
+    assert_type(order.json(), object)
+    assert_type(order.json(Order), Order)
+    assert_type(order.json(read_number), int)
+    await order.reply(json=[1], receipt=True)
+
+
+@asynccontextmanager
+async def timed(message: trio_stomp.Message[Order]) -> AsyncGenerator[None]:
+    assert_type(message.value, Order)
+    yield
+
+
+async def around(orders: trio_stomp.Subscription[Order]) -> None:
+    await orders.work(handle_order, around=[timed])
+
+
+async def environment() -> None:
+    options = trio_stomp.options_from_environment()
+    assert_type(options, trio_stomp.types.EnvironmentOptions)
+    async with trio_stomp.connect(**options, versions=["1.2"]) as client:
+        assert_type(client, trio_stomp.Client)
+    with trio_stomp.blocking.connect(**options) as blocking:
+        assert_type(blocking, trio_stomp.blocking.Client)
 
 
 async def bodies(client: trio_stomp.Client) -> None:
