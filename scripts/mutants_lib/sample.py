@@ -73,8 +73,8 @@ def modules_named(root: Path, names: Sequence[str]) -> list[str]:
     found: list[str] = [] if names else every
     for name in names:
         stem = name.removeprefix(f"{PACKAGE}/").removesuffix(".py")
-        package = [each for each in every if each.startswith(f"{stem}/")]
-        matching = package or [each for each in every if f"/{each.removesuffix('.py')}".endswith(f"/{stem}")]
+        inside = [each for each in every if each.startswith(f"{stem}/")]
+        matching = inside or [each for each in every if f"/{each.removesuffix('.py')}".endswith(f"/{stem}")]
         if not matching:
             raise ValueError(f"no module or folder of {PACKAGE} is called {name!r}")
         found += [each for each in matching if each not in found]
