@@ -21,7 +21,7 @@ def test_options_when_all_are_set_then_each_has_its_type(tmp_path: Path) -> None
     (tmp_path / "passcode").write_text(f"{SECRET}\nmore\n", encoding="utf-8")
     options = options_from_environment(
         {
-            "TRIO_STOMP_URL": f"{URL}, stomp://b2:61613,",
+            "TRIO_STOMP_URL": f"{URL}, stomp://b2:61613,stomp://b3 stomp://b4",
             "TRIO_STOMP_LOGIN": "me",
             "TRIO_STOMP_PASSCODE_FILE": str(tmp_path / "passcode"),
             "TRIO_STOMP_VHOST": "/orders",
@@ -37,7 +37,7 @@ def test_options_when_all_are_set_then_each_has_its_type(tmp_path: Path) -> None
         }
     )
     assert options == {
-        "urls": [URL, "stomp://b2:61613"],
+        "urls": [URL, "stomp://b2:61613", "stomp://b3", "stomp://b4"],
         "login": "me",
         "passcode": SECRET,
         "vhost": "/orders",
@@ -69,7 +69,14 @@ def test_options_when_only_the_url_is_set_then_nothing_else_is_given() -> None:
         ({"TRIO_STOMP_HEART_BEAT": "10;20"}, "TRIO_STOMP_HEART_BEAT='10;20' is invalid"),
         ({"TRIO_STOMP_RECONNECT": "maybe"}, "TRIO_STOMP_RECONNECT='maybe' is invalid: expected true or false"),
         ({"TRIO_STOMP_PROFILE": "rabbit"}, "TRIO_STOMP_PROFILE='rabbit' is invalid: profile must be one of rabbitmq"),
-        ({"TRIO_STOMP_PASSCODE_FILE": "/none"}, "TRIO_STOMP_PASSCODE_FILE='/none' is invalid: .*No such file"),
+        (
+            {"TRIO_STOMP_PASSCODE_FILE": SECRET},
+            "file in the environment variable TRIO_STOMP_PASSCODE_FILE: No such file",
+        ),
+        ({"TRIO_STOMP_TIMEOUT": "nan"}, "TRIO_STOMP_... are invalid: timeout must be"),
+        ({"TRIO_STOMP_CONNECT_TIMEOUT": "-1"}, "TRIO_STOMP_... are invalid: connect_timeout must be"),
+        ({"TRIO_STOMP_HEART_BEAT": "10000"}, "heart_beat is in seconds"),
+        ({"TRIO_STOMP_URL": "http://b"}, "TRIO_STOMP_... are invalid: .*stomp"),
         ({"TRIO_STOMP_TLS_CA_FILE": "/none"}, "TRIO_STOMP_TLS_CA_FILE='/none' is invalid: .*No such file"),
         ({"TRIO_STOMP_PASSCODE_FIEL": "/p"}, "no environment variable .*; did you mean TRIO_STOMP_PASSCODE_FILE"),
         ({"TRIO_STOMP_PASCODE": SECRET}, "no environment variable .*; did you mean TRIO_STOMP_PASSCODE"),
@@ -87,8 +94,14 @@ def test_options_when_the_passcode_is_given_twice_or_its_file_is_empty_then_refu
     path = tmp_path / "passcode"
     path.write_text("\n", encoding="utf-8")
     both = {"TRIO_STOMP_URL": URL, "TRIO_STOMP_PASSCODE_FILE": str(path)}
-    with pytest.raises(LocalProtocolError, match="the first line of the file is empty"):
+    with pytest.raises(LocalProtocolError, match="its first line is empty"):
         options_from_environment(both)
+    path.write_bytes(SECRET.encode() + b"\xff")
+    with pytest.raises(LocalProtocolError, match="not text in UTF-8") as unreadable:
+        options_from_environment(both)
+    # Error trackers show the cause, too.
+    assert unreadable.value.__cause__ is None
+    assert unreadable.value.__suppress_context__
     path.write_text(SECRET, encoding="utf-8")
     with pytest.raises(LocalProtocolError, match="are both set; unset one") as caught:
         options_from_environment({**both, "TRIO_STOMP_PASSCODE": SECRET})

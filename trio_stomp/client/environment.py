@@ -11,6 +11,7 @@ from typing import Final, Required, TypedDict, TypeVar, cast
 
 from trio_stomp.brokers import Profile, profile_named
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.session import ConnectOptions, Settings
 
 __all__ = ["EnvironmentOptions", "options_from_environment"]
 
@@ -39,7 +40,7 @@ def options_from_environment(
 ) -> EnvironmentOptions:
     """Read connect options from environment variables: ``connect(**options_from_environment())``.
 
-    The variables are, each after the prefix: ``URL`` (required; several are separated by commas), ``LOGIN``,
+    The variables are, each after the prefix: ``URL`` (required; several are separated by commas or spaces), ``LOGIN``,
     ``PASSCODE`` or ``PASSCODE_FILE`` (a file with the passcode in its first line), ``VHOST``, ``TLS_CA_FILE`` (the
     certificates to trust, for ``stomps://``), ``HEART_BEAT`` (``10`` or ``10,20``), ``TIMEOUT``, ``CONNECT_TIMEOUT``,
     ``DISCONNECT_TIMEOUT``, ``RECONNECT`` (``true`` or ``false``), ``PROFILE`` and ``PROXY``. Times are in seconds. An
@@ -60,13 +61,18 @@ def options_from_environment(
     if read.value("URL", _urls) is None:
         raise LocalProtocolError(f"{prefix}URL is not set; for example {prefix}URL=stomp://localhost:61613")
     found = {option: read.value(name, convert) for name, (option, convert) in _VARIABLES.items()}
-    given, in_file = read.value("PASSCODE", str), read.value("PASSCODE_FILE", _first_line)
+    given, in_file = read.value("PASSCODE", str), read.passcode_file()
     if given is not None and in_file is not None:
         raise LocalProtocolError(f"{prefix}PASSCODE and {prefix}PASSCODE_FILE are both set; unset one")
     found["passcode"] = given if in_file is None else in_file
     read.refuse_misspelled()
     # Each function of the table returns the type of its option.
-    return cast("EnvironmentOptions", {option: value for option, value in found.items() if value is not None})
+    options = cast("EnvironmentOptions", {option: value for option, value in found.items() if value is not None})
+    try:
+        Settings.of(options["urls"], cast("ConnectOptions", options))
+    except LocalProtocolError as error:
+        raise LocalProtocolError(f"the environment variables {prefix}... are invalid: {error}") from error
+    return options
 
 
 class _Reader:
@@ -93,6 +99,31 @@ class _Reader:
         except (OSError, ValueError, LocalProtocolError) as error:
             raise LocalProtocolError(f"the environment variable {full}={text!r} is invalid: {error}") from error
 
+    def passcode_file(self) -> str | None:
+        """Return the first line of the file that a variable names; None if it is not set.
+
+        Raises:
+            LocalProtocolError: It cannot be read. Neither the variable nor the file is shown: either may hold the
+                passcode.
+        """
+        path = self.value("PASSCODE_FILE", str)
+        if path is None:
+            return None
+        try:
+            first, _, _ = Path(path).read_text(encoding="utf-8").partition("\n")
+        except OSError as error:
+            reason = error.strerror or "it cannot be read"
+        except ValueError:
+            reason = "it is not text in UTF-8"
+        else:
+            if first.strip():
+                return first.rstrip("\r")
+            reason = "its first line is empty"
+        # Without the cause, which holds the text.
+        raise LocalProtocolError(
+            f"the file in the environment variable {self._prefix}PASSCODE_FILE: {reason}"
+        ) from None
+
     def refuse_misspelled(self) -> None:
         """Check the other variables with the prefix; programs of their own may use some.
 
@@ -107,14 +138,8 @@ class _Reader:
 
 
 def _urls(text: str) -> list[str] | None:
-    return [url.strip() for url in text.split(",") if url.strip()] or None
-
-
-def _first_line(path: str) -> str:
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    if not lines or not lines[0]:
-        raise ValueError("the first line of the file is empty")
-    return lines[0]
+    # The command separates them by white space.
+    return text.replace(",", " ").split() or None
 
 
 def _heart_beat(text: str) -> tuple[float, float]:
