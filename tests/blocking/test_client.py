@@ -6,6 +6,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -224,6 +225,9 @@ def test_send_when_given_a_value_or_a_message_then_it_is_sent_as_by_the_other_cl
         lambda: client.send(QUEUE, b"", json=1),
         lambda: client.send(OutgoingMessage(QUEUE, b""), b""),
     ]
+    with client.transaction() as transaction:
+        with pytest.raises(TypeError, match="a body and json="):
+            transaction.send(QUEUE, Path(__file__), json=1)
     for wrong in wrong_calls:
         with pytest.raises(TypeError, match=r"^send\(\) "):
             wrong()

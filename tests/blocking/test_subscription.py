@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
@@ -375,6 +375,20 @@ def test_work_when_something_is_around_the_handler_then_it_is_entered_in_its_thr
         f"handles in {again}",
         "leaves",
     ]
+
+
+def test_work_when_what_is_around_is_no_context_manager_then_says_so_and_the_message_is_kept(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    @asynccontextmanager
+    async def for_async_code(_message: Message) -> AsyncGenerator[None]:
+        yield
+
+    client.send(QUEUE, "1", receipt=True)
+    with client.subscribe(QUEUE) as jobs, pytest.raises(TypeError, match=r"with @contextlib\.contextmanager"):
+        jobs.work(print, around=[for_async_code])  # type: ignore[list-item]  # the mistake
+    client.send("/queue/other", b"", receipt=True)
+    assert depth(broker) == 1
 
 
 def test_work_when_given_functions_then_they_see_synchronous_messages(

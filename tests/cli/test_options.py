@@ -86,6 +86,7 @@ def test_options_when_in_the_environment_then_read_from_there(parse: Parse, tmp_
     file = tmp_path / "passcode"
     file.write_text("y\n", "utf-8")
 
+    assert parse(TRIO_STOMP_URL="stomp://a, stomp://b").url == ("stomp://a", "stomp://b")
     options = parse(TRIO_STOMP_URL="stomp://a stomp://b", TRIO_STOMP_LOGIN="ann", TRIO_STOMP_PASSCODE_FILE=str(file))
 
     assert options.url == ("stomp://a", "stomp://b")

@@ -27,7 +27,7 @@ D = TypeVar("D")
 
 logger: Final = logging.getLogger("trio_stomp")
 
-_OPEN: Final = Settlement.UNSETTLED
+_UNSETTLED: Final = Settlement.UNSETTLED
 
 
 class _Json(Protocol):
@@ -188,7 +188,7 @@ class Message(Generic[T_co]):
         if observer is not None:
             observer.end(self._inner, error)
         close_body(self._inner)
-        if self.settlement is not _OPEN:
+        if self.settlement is not _UNSETTLED:
             return
         if error is None:
             if self._inner.is_stale:
@@ -206,7 +206,7 @@ class Message(Generic[T_co]):
 
     @property
     def _can_be_settled(self) -> bool:
-        return self.settlement is _OPEN and not self._inner.is_stale
+        return self.settlement is _UNSETTLED and not self._inner.is_stale
 
     def _post_ack(self, timeout: float | None = None) -> None:
         self._claim(self._calls.post(self._ack_in_turn, timeout=timeout), Settlement.ACKED)
@@ -218,7 +218,7 @@ class Message(Generic[T_co]):
         self._claims.note(posted, self._inner.sequence, earlier=earlier)
 
     async def _ack_in_turn(self) -> None:
-        if self._inner.settlement is not _OPEN:
+        if self._inner.settlement is not _UNSETTLED:
             # A Ctrl-C has interrupted ack() after it had posted this, and it was called again.
             return
         try:

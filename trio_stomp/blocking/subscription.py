@@ -21,7 +21,7 @@ from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.message import Claims, Message, taken
 from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
 from trio_stomp.blocking.verbs import documented
-from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, require_plain
+from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, UnusableError, require_plain
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
 from trio_stomp.errors import LocalProtocolError, OperationTimeout, StompError, SubscriptionEnded
@@ -47,7 +47,13 @@ def _handled(
 ) -> None:
     with ExitStack() as stack:
         for each in around:
-            stack.enter_context(each(message))
+            manager = each(message)
+            if not isinstance(manager, AbstractContextManager):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+                raise UnusableError(
+                    f"around= must hold functions that return context managers, and {name_of(each)} returned "
+                    f"{type(manager).__name__}: decorate it with @contextlib.contextmanager"
+                )
+            stack.enter_context(manager)
         handler(message)
 
 

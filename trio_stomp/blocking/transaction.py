@@ -59,7 +59,9 @@ class Transaction:
         """Send a message as part of the transaction. It is delivered when the transaction is committed."""
         calls, inner = self._calls, self._inner
         if content_length is not None or (body is not None and not isinstance(body, IN_MEMORY)):
-            send = partial(inner.send, content_type=content_type, content_length=content_length)
+            send = partial(
+                inner.send, json=json, encode=encode, content_type=content_type, content_length=content_length
+            )
             calls.call(
                 lambda left: send(destination, body, headers=headers, timeout=left, **options), timeout, name="send"
             )

@@ -6,7 +6,7 @@ import inspect
 import os
 import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -279,6 +279,15 @@ def _restored(context: click.Context, parameter: click.Parameter, value: object,
 # Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
+
+class _Urls(click.types.StringParamType):
+    """Text, of which a variable may hold several: separated by white space or commas, as the library reads it."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        """Take the value of a variable apart."""
+        return rv.replace(",", " ").split()
+
+
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _OPTIONS: Final = (
@@ -286,6 +295,7 @@ _OPTIONS: Final = (
         "--url",
         "-u",
         cls=under("Connection"),
+        type=_Urls(),
         multiple=True,
         default=(DEFAULT_URL,),
         show_default=DEFAULT_URL,

@@ -8,7 +8,7 @@ from trio_stomp.client.handlers import require_plain
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
-from trio_stomp.client.work import Retry
+from trio_stomp.client.work import Retry, UnusableError
 from trio_stomp.session import (
     BinaryFile,
     BodyFile,
@@ -78,6 +78,7 @@ __all__ = [
     "TransactionState",
     "Transport",
     "TypeValidator",
+    "UnusableError",
     "connect",
     "connect_stream",
     "is_passed_on",

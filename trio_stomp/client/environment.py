@@ -58,9 +58,9 @@ def options_from_environment(
             the variable, and shows no passcode.
     """
     read = _Reader(os.environ if environment is None else environment, prefix)
-    if read.value("URL", _urls) is None:
-        raise LocalProtocolError(f"{prefix}URL is not set; for example {prefix}URL=stomp://localhost:61613")
     found = {option: read.value(name, convert) for name, (option, convert) in _VARIABLES.items()}
+    if found["urls"] is None:
+        raise LocalProtocolError(f"{prefix}URL is not set; for example {prefix}URL=stomp://localhost:61613")
     given, in_file = read.value("PASSCODE", str), read.passcode_file()
     if given is not None and in_file is not None:
         raise LocalProtocolError(f"{prefix}PASSCODE and {prefix}PASSCODE_FILE are both set; unset one")

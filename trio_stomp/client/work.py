@@ -41,7 +41,7 @@ from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
 from trio_stomp.session import Message, Settlement, add_note, full_jitter, tracker_of
 
-__all__ = ["Around", "DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
+__all__ = ["Around", "DeadLetter", "Handler", "Key", "OpenTransaction", "Retry", "UnusableError", "WorkOptions", "work"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -221,8 +221,8 @@ async def work(
         raise left
 
 
-class NotAsyncError(Exception):
-    """A function of the program returned something that cannot be awaited."""
+class UnusableError(Exception):
+    """A function of the program returned something that a pool cannot use; no message is to blame."""
 
 
 class _Pool(Generic[T]):
@@ -371,8 +371,8 @@ class _Pool(Generic[T]):
             return None
         try:
             await self._handle(job)
-        except NotAsyncError as error:
-            # A retry would not help, and the message is not to blame: it stays unsettled.
+        except UnusableError as error:
+            # A retry would not help: the message stays unsettled.
             self._fail(TypeError(str(error)))
             return None
         except Exception as error:  # noqa: BLE001  # user code: the retry policy decides about its error
@@ -403,23 +403,23 @@ class _Pool(Generic[T]):
         if not self._options.around:
             await completed(self._called(message))
             return
-        managers = [self._entered_later(each, message) for each in self._options.around]
+        managers = [self._manager_of(each, message) for each in self._options.around]
         await completed(surrounded(managers, partial(self._called, message)))
 
     def _called(self, message: Message[T]) -> Awaitable[object]:
         handling: object = called(self._handler, message)
         if not inspect.isawaitable(handling):
-            raise NotAsyncError(
+            raise UnusableError(
                 f"handler {self._name} is not async: work() awaits what it returns, and it returned "
                 f"{type(handling).__name__}: {HOW_TO_MAKE_IT_ASYNC}"
             )
         return handling
 
     @staticmethod
-    def _entered_later(around: Around[T], message: Message[T]) -> AbstractAsyncContextManager[object]:
+    def _manager_of(around: Around[T], message: Message[T]) -> AbstractAsyncContextManager[object]:
         manager = called(around, message)
         if not isinstance(manager, AbstractAsyncContextManager):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise NotAsyncError(
+            raise UnusableError(
                 f"around= must hold functions that return async context managers, and {name_of(around)} returned "
                 f"{type(manager).__name__}: decorate it with @contextlib.asynccontextmanager"
             )

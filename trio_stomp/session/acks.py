@@ -58,8 +58,8 @@ class _Rule(enum.Enum):
 # fmt: off
 _LEGAL: Final[Mapping[Settlement | _Gone, tuple[_Rule, _Rule, _Rule]]] = {
     # state of the message      ACK            NACK             NACK in STOMP 1.0
-    Settlement.UNSETTLED:           (_Rule.SEND,    _Rule.BY_BROKER, _Rule.NO_NACK),
-    Settlement.AUTO:       (_Rule.AUTO,    _Rule.AUTO,      _Rule.AUTO),
+    Settlement.UNSETTLED:      (_Rule.SEND,    _Rule.BY_BROKER, _Rule.NO_NACK),
+    Settlement.AUTO:           (_Rule.AUTO,    _Rule.AUTO,      _Rule.AUTO),
     Settlement.IN_TRANSACTION: (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
     Settlement.ACKED:          (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
     Settlement.NACKED:         (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
@@ -100,7 +100,7 @@ _ACK: Final = Command.ACK
 _ONE: Final = _Reach.ONE
 _ALL: Final = _Reach.ALL
 _SEND: Final = _Rule.SEND
-_OPEN: Final = Settlement.UNSETTLED
+_UNSETTLED: Final = Settlement.UNSETTLED
 _ACKED: Final = Settlement.ACKED
 _NACKED: Final = Settlement.NACKED
 _NOTHING: Final[Sequence[tuple[str, str]]] = ()
@@ -179,7 +179,7 @@ class AckTracker:
             Whether it was sent. If not, `settle` waits and sends it, or raises the reason why it may not be sent.
         """
         connection = self.connection
-        if message._settlement is not _OPEN or self.closed or not self._is_plain or not connection.goes_at_once():
+        if message._settlement is not _UNSETTLED or self.closed or not self._is_plain or not connection.goes_at_once():
             return False
         self._send(message, _ACK, _NOTHING, None)
         message._settlement = _ACKED
@@ -273,7 +273,9 @@ class AckTracker:
 
     def _up_to(self, message: Message) -> list[Message]:
         # A message that was promised to a transaction stays in the book; the transaction decides about it.
-        return [each for each in self._open.values() if each.sequence <= message.sequence and each._settlement is _OPEN]
+        return [
+            each for each in self._open.values() if each.sequence <= message.sequence and each._settlement is _UNSETTLED
+        ]
 
     def _send(
         self, message: Message, command: Command, headers: Sequence[tuple[str, str]], transaction: str | None
@@ -312,9 +314,9 @@ class AckTracker:
     def _require_legal(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
         """Raise unless the tables allow an ACK or NACK of a message."""
         state: Settlement | _Gone = message._settlement
-        if state is _OPEN and self.connection.is_gone:
+        if state is _UNSETTLED and self.connection.is_gone:
             state = _Gone.CONNECTION
-        elif state is _OPEN and self.closed:
+        elif state is _UNSETTLED and self.closed:
             state = _Gone.SUBSCRIPTION
         ack, nack, nack_in_1_0 = _LEGAL[state]
         rule = ack

@@ -59,7 +59,7 @@ class Settlement(enum.Enum):
     NACKED = "refused"
 
 
-_OPEN: Final = Settlement.UNSETTLED
+_UNSETTLED: Final = Settlement.UNSETTLED
 
 
 class Source(Protocol[T_co]):
@@ -414,7 +414,7 @@ class Message(Generic[T_co]):
             self._acks.observer.end(self, error)
         if not self._frame.body:
             close_body(self)
-        if self._settlement is not _OPEN:
+        if self._settlement is not _UNSETTLED:
             return
         if error is None:
             try:
