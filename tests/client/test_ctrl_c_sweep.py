@@ -13,7 +13,7 @@ from trio.testing import MockClock
 import trio_stomp
 from tests.client.test_cancellation_sweep import SWEPT, Operation, Stage, check, staged
 from tests.kit.reconnecting import reconnecting
-from tests.kit.striking import CtrlCAt
+from tests.kit.striking import LIBRARY, CtrlCAt
 from trio_stomp import Client, Message, OutgoingMessage, Reconnect, Transaction
 from trio_stomp.testing import Broker, DropLink, open_broker
 
@@ -204,9 +204,11 @@ async def over_several_links(program: Program) -> None:
         await program(broker, client)
 
 
-def end(clock: MockClock, run: Callable[[Program], Awaitable[None]], program: Program, at: int) -> CtrlCAt:
+def end(
+    clock: MockClock, run: Callable[[Program], Awaitable[None]], program: Program, at: int, where: str = LIBRARY
+) -> CtrlCAt:
     """Interrupt a program at an instruction, from the first of `connect` to the last of leaving it."""
-    strike = CtrlCAt(at)
+    strike = CtrlCAt(at, where)
     error: BaseException | None = None
 
     async def main() -> None:
@@ -237,3 +239,15 @@ def test_program_when_ctrl_c_comes_at_some_instruction_then_it_ends_with_that_al
     for at in moments(count, which):
         end(autojump_clock, run, program, at)
     gc.collect()  # what was left open complains
+
+
+@pytest.mark.parametrize("program", [publish, beat])
+def test_task_when_ctrl_c_comes_in_its_first_function_then_the_program_ends_with_that_alone(
+    program: Program, autojump_clock: MockClock
+) -> None:
+    """Nothing around that function is protected, and what it awaits would be dropped."""
+    where = f"{LIBRARY}runtime/_trio.py"
+    count = end(autojump_clock, over_a_socket, program, NEVER, where).count
+    assert count > 1000
+    for at in moments(count, 300):
+        end(autojump_clock, over_a_socket, program, at, where)

@@ -14,11 +14,11 @@ from trio_stomp.runtime.interrupts import awaited, called, iterated
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
-__all__ = ["CtrlCAt"]
+__all__ = ["LIBRARY", "CtrlCAt"]
 
-_LIBRARY = f"{Path(trio_stomp.__file__).parent}/"
+LIBRARY = f"{Path(trio_stomp.__file__).parent}/"
 # The other side of a test, which runs in the same process.
-_TESTING = f"{_LIBRARY}testing/"
+_TESTING = f"{LIBRARY}testing/"
 # What stands for the program.
 _PROGRAM = {function.__code__ for function in (awaited, called, iterated)}
 
@@ -35,7 +35,7 @@ class CtrlCAt:
         struck: Whether it was pressed.
     """
 
-    def __init__(self, at: int, where: str = _LIBRARY) -> None:
+    def __init__(self, at: int, where: str = LIBRARY) -> None:
         self._at = at
         self._where = where
         self._before: TraceFunction | None = None

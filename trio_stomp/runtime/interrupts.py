@@ -19,7 +19,8 @@ import inspect
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from types import FunctionType, ModuleType, TracebackType
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Generic, ParamSpec, TypeVar
 from weakref import WeakSet
 
@@ -155,7 +156,20 @@ def protect(*packages: str) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(packages) and name != __name__:
             for function in _functions_of(module):
-                enable_ki_protection(function)
+                _protect_with_inner(function.__code__)
+
+
+def _protect_with_inner(code: CodeType) -> None:
+    enable_ki_protection(_WithCode(code))
+    for constant in code.co_consts:
+        # A task may begin in a function that is defined in another one, with nothing protected around it.
+        if isinstance(constant, CodeType):
+            _protect_with_inner(constant)
+
+
+@dataclass
+class _WithCode:
+    __code__: CodeType
 
 
 def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
