@@ -7,7 +7,6 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
-from trio_stomp import Reconnect
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.options import (
     DEFAULT_URL,
@@ -20,6 +19,8 @@ from trio_stomp.cli.options import (
 )
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
 from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.client.environment import options_from_environment
+from trio_stomp.session import Settings
 
 
 class Parse(Protocol):
@@ -54,8 +55,7 @@ def test_options_when_none_are_given_then_the_usual_broker(parse: Parse) -> None
     options = parse()
 
     assert options.url == (DEFAULT_URL,)
-    expected = {"connect_timeout": 10.0, "headers": (), "proxy": None, "websocket_message_bytes": None}
-    assert options.connect_options(None) == expected
+    assert Settings.of("stomp://a", options.connect_options(None)) == Settings.of("stomp://a", {})
 
 
 def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
@@ -65,9 +65,7 @@ def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
         *("--connect-header", "client-id:me", "--reconnect", "--proxy", "socks5://p:1"),
         *("--websocket-message-bytes", "4096"),
     ).connect_options("x")
-    reconnect = options.pop("reconnect", None)
 
-    assert isinstance(reconnect, Reconnect)
     assert options == {
         "connect_timeout": 3.0,
         "headers": (("client-id", "me"),),
@@ -79,6 +77,8 @@ def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
         "proxy": "socks5://p:1",
         "websocket_message_bytes": 4096,
         "profile": ARTEMIS,
+        "tls": False,
+        "reconnect": True,
     }
 
 
@@ -92,6 +92,30 @@ def test_options_when_in_the_environment_then_read_from_there(parse: Parse, tmp_
     assert options.url == ("stomp://a", "stomp://b")
     assert options.login == "ann"
     assert options.passcode({}) == "y"
+
+
+def test_options_when_in_the_environment_then_each_means_what_it_means_to_a_program(
+    parse: Parse, tmp_path: Path
+) -> None:
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+    environment = {
+        "TRIO_STOMP_URL": "stomps://a",
+        "TRIO_STOMP_VHOST": "test",
+        "TRIO_STOMP_TLS_CA_FILE": str(tmp_path / "ca.pem"),
+        "TRIO_STOMP_HEART_BEAT": "10",
+        "TRIO_STOMP_CONNECT_TIMEOUT": "3",
+        "TRIO_STOMP_RECONNECT": "true",
+        "TRIO_STOMP_PROFILE": "artemis",
+        "TRIO_STOMP_PROXY": "socks5://p:1",
+    }
+
+    options, program = parse(**environment), dict(options_from_environment(environment))
+
+    assert list(options.url) == program.pop("urls")
+    command = {name: each for name, each in options.connect_options(None).items() if each not in (None, ())}
+    contexts = [each.pop("tls") for each in (command, program)]
+    assert [len(each.get_ca_certs()) for each in contexts if isinstance(each, ssl.SSLContext)] == [1, 1]
+    assert command == program
 
 
 def test_tls_when_files_are_given_then_a_context_that_trusts_them_alone(parse: Parse, tmp_path: Path) -> None:
@@ -237,9 +261,10 @@ def test_match_when_written_with_an_equals_sign_then_split() -> None:
 def test_heart_beat_when_two_numbers_then_read() -> None:
     assert heart_beat_of("1.5, 0") == (1.5, 0.0)
     assert heart_beat_of((1.0, 2.0)) == (1.0, 2.0)
+    assert heart_beat_of("10") == (10.0, 10.0)
 
 
-@pytest.mark.parametrize("text", ["10", "a,b", "1,2,3"])
+@pytest.mark.parametrize("text", ["", "a", "a,b", "1,2,3"])
 def test_heart_beat_when_it_is_none_then_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="two numbers"):
         heart_beat_of(text)

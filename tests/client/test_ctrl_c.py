@@ -147,14 +147,14 @@ def test_credentials_when_they_never_come_after_a_loss_then_ctrl_c_interrupts_th
 
 def test_delay_when_its_chance_never_comes_then_ctrl_c_interrupts_it(autojump_clock: MockClock) -> None:
     async def main(broker: Broker, endless: Endless) -> None:
-        async with reconnecting(broker, reconnect=Reconnect(chance=endless)):
+        async with reconnecting(broker, reconnect=Reconnect(random=endless)):
             broker.faults.now(DropLink())
             await trio.sleep(1)
 
     interrupted(autojump_clock, main)
 
 
-@pytest.mark.parametrize("where", ["handler", "key", "retry_on", "chance", "dead_letter", "decode"])
+@pytest.mark.parametrize("where", ["handler", "key", "retry_on", "random", "dead_letter", "decode"])
 def test_pool_when_a_function_of_the_program_never_ends_then_ctrl_c_interrupts_it(
     where: str, autojump_clock: MockClock
 ) -> None:
@@ -178,7 +178,7 @@ def test_pool_when_a_function_of_the_program_never_ends_then_ctrl_c_interrupts_i
                 retry=Retry(
                     attempts=1 if where == "dead_letter" else 2,
                     retry_on=(lambda _error: bool(endless())) if where == "retry_on" else lambda _error: True,
-                    chance=endless if where == "chance" else lambda: 0.0,
+                    random=endless if where == "random" else lambda: 0.0,
                 ),
                 dead_letter=bury,
             )

@@ -191,7 +191,7 @@ async def test_ack_when_the_broker_closes_at_it_each_time_then_it_is_repeated_as
     autojump_clock: trio.testing.MockClock, *, pool: bool
 ) -> None:
     """The client does not send it again: the broker redelivers the message."""
-    policy = Reconnect(first_delay=1, max_delay=60, attempts=8, chance=lambda: 1.0)
+    policy = Reconnect(first_delay=1, max_delay=60, attempts=8, random=lambda: 1.0)
     handled: list[float] = []
 
     async def handle(message: Message) -> None:

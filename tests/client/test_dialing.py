@@ -302,7 +302,7 @@ async def test_race_when_the_first_host_is_silent_then_the_next_is_dialed_too_an
         silent, second = Host(broker), Host(other)
         silent.silent = 60
         began = trio.current_time()
-        async with reconnecting(silent, second, reconnect=None, stagger=2) as client:
+        async with reconnecting(silent, second, reconnect=None, connect_attempt_delay=2) as client:
             assert trio.current_time() - began == 2
             await client.send("/queue/a", b"", receipt=True)
         assert other.depth("/queue/a") == 1
@@ -317,7 +317,7 @@ async def test_race_when_a_host_fails_early_then_the_next_does_not_wait_for_the_
     first, second = Host(broker), Host(broker)
     first.refuses = True
     began = trio.current_time()
-    async with reconnecting(first, second, reconnect=None, stagger=5):
+    async with reconnecting(first, second, reconnect=None, connect_attempt_delay=5):
         assert trio.current_time() == began
 
 
@@ -327,7 +327,7 @@ async def test_race_when_the_first_answers_late_then_it_still_wins_over_a_slower
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
         first.silent, second.silent = 3, 10
-        async with reconnecting(first, second, reconnect=None, stagger=2) as client:
+        async with reconnecting(first, second, reconnect=None, connect_attempt_delay=2) as client:
             await client.send("/queue/a", b"", receipt=True)
         assert broker.depth("/queue/a") == 1
 
@@ -338,7 +338,7 @@ async def test_race_when_both_stand_at_the_same_moment_then_one_is_used_and_the_
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
         first.silent = 2
-        async with reconnecting(first, second, reconnect=None, stagger=2) as client:
+        async with reconnecting(first, second, reconnect=None, connect_attempt_delay=2) as client:
             await client.send("/queue/a", b"", receipt=True)
             await trio.sleep(1)
             assert len(broker.sessions) + len(other.sessions) == 1
@@ -350,7 +350,7 @@ async def test_race_when_all_fail_then_the_causes_are_in_the_order_of_the_list(
     slow, quick = Host(broker), Host(broker)
     slow.silent, slow.refuses, quick.refuses = 5, True, True
     with pytest.raises(ConnectError) as caught:
-        async with reconnecting(slow, quick, reconnect=None, stagger=1):
+        async with reconnecting(slow, quick, reconnect=None, connect_attempt_delay=1):
             raise AssertionError
     assert [failure.address for failure in caught.value.failures] == ["stomp://h0:61613", "stomp://h1:61613"]
 
@@ -360,7 +360,7 @@ async def test_race_when_cancelled_then_every_link_is_closed(
 ) -> None:
     broker.faults.plan(AnswerConnect(data=b""), connections=None)
     with trio.move_on_after(5) as scope:
-        async with reconnecting(broker, broker, broker, reconnect=None, stagger=1):
+        async with reconnecting(broker, broker, broker, reconnect=None, connect_attempt_delay=1):
             raise AssertionError
     assert scope.cancelled_caught
     await trio.sleep(1)
@@ -399,7 +399,7 @@ async def test_race_when_cancelled_at_any_step_then_no_winner_is_left_open(
         with scope:
             trio.lowlevel.add_instrument(at_step)
             try:
-                async with reconnecting(*hosts, reconnect=None, stagger=1):
+                async with reconnecting(*hosts, reconnect=None, connect_attempt_delay=1):
                     pass
             finally:
                 trio.lowlevel.remove_instrument(at_step)
@@ -465,8 +465,8 @@ async def test_dial_when_credentials_end_the_program_then_that_goes_through(
 
 
 async def test_race_when_the_stagger_is_nothing_then_it_is_refused() -> None:
-    with pytest.raises(trio_stomp.LocalProtocolError, match="stagger must be more than 0 seconds"):
-        async with trio_stomp.connect("stomp://localhost", stagger=0):
+    with pytest.raises(trio_stomp.LocalProtocolError, match="connect_attempt_delay must be more than 0 seconds"):
+        async with trio_stomp.connect("stomp://localhost", connect_attempt_delay=0):
             raise AssertionError
 
 
@@ -482,7 +482,7 @@ async def test_race_when_an_attempt_fails_by_a_mistake_in_the_program_then_raise
     silent.silent = 60
     began = trio.current_time()
     with pytest.raises(KeyError, match="mine"):
-        async with reconnecting(silent, Mistaken(broker), reconnect=None, stagger=2):
+        async with reconnecting(silent, Mistaken(broker), reconnect=None, connect_attempt_delay=2):
             raise AssertionError
     assert trio.current_time() - began == 2
 

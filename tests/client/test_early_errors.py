@@ -82,7 +82,7 @@ def going_down_once(first: bytes, second: bytes, split: int) -> Serve:
 async def client_of(serve: Serve, version: str, *, reconnect: bool = True) -> AsyncGenerator[trio_stomp.Client]:
     async with trio.open_nursery() as nursery:
         host = RawHost(serve, nursery)
-        policy = trio_stomp.Reconnect(chance=lambda: 1.0) if reconnect else None
+        policy = trio_stomp.Reconnect(random=lambda: 1.0) if reconnect else None
         with trio.fail_after(1000):
             async with reconnecting(host, versions=[version], disconnect_timeout=1, reconnect=policy) as client:
                 yield client

@@ -16,7 +16,7 @@ from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
 Handler = Callable[[Message], Coroutine[object, object, object]]
 ONCE = Retry(attempts=1)
-TWICE = Retry(attempts=2, first_delay=0.01, chance=lambda: 0.0)
+TWICE = Retry(attempts=2, first_delay=0.01, random=lambda: 0.0)
 
 
 class Unprintable(Exception):

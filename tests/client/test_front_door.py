@@ -47,7 +47,7 @@ def test_signature_when_compared_with_the_checks_then_defaults_are_the_same() ->
     parameters = inspect.signature(trio_stomp.connect).parameters
     assert set(parameters) - {"urls"} == set(ConnectOptions.__annotations__)
     options = {name: each.default for name, each in parameters.items() if name != "urls"}
-    assert Settings.of("stomp://b", options) == Settings.of("stomp://b", {})  # type: ignore[arg-type]  # see above
+    assert Settings.of("stomp://b", options) == Settings.of("stomp://b", {})
 
 
 def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_same() -> None:
@@ -82,7 +82,7 @@ def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_sam
                 "max_delay": 30.0,
                 "stable_after": 10.0,
                 "retry_first": False,
-                "chance": random.random,
+                "random": random.random,
             },
         ),
         (
@@ -95,7 +95,7 @@ def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_sam
                 "undelivered_bytes": 256 * 1024 * 1024,
             },
         ),
-        (Retry, {"attempts": 3, "first_delay": 0.1, "max_delay": 30.0, "chance": random.random}),
+        (Retry, {"attempts": 3, "first_delay": 0.1, "max_delay": 30.0, "random": random.random}),
     ],
 )
 def test_signature_when_an_argument_is_left_out_then_its_default_is_the_documented_one(
@@ -200,7 +200,7 @@ def test_reconnect_when_true_then_the_default_policy() -> None:
     assert Settings.of("stomp://b", {"reconnect": True}).reconnect == Reconnect()
     assert Settings.of("stomp://b", {"reconnect": False}).reconnect is None
     with pytest.raises(LocalProtocolError, match=r"reconnect must be a Reconnect, or True .* got 3"):
-        Settings.of("stomp://b", {"reconnect": 3})  # type: ignore[typeddict-item]  # the mistake
+        Settings.of("stomp://b", {"reconnect": 3})
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_reconnect_when_true_then_the_default_policy() -> None:
         ({"heart_beat": (10000, 5000)}, "looks like milliseconds: use (10, 5)"),
         ({"connect_timeout": 30000}, "connect_timeout is in seconds, and 30000 looks like milliseconds: use 30"),
         ({"disconnect_timeout": 1500.0}, "looks like milliseconds: use 1.5"),
-        ({"stagger": 2500}, "stagger is in seconds"),
+        ({"connect_attempt_delay": 2500}, "connect_attempt_delay is in seconds"),
     ],
 )
 def test_duration_when_it_is_surely_wrong_then_the_error_says_what_to_type(options: ConnectOptions, words: str) -> None:

@@ -17,7 +17,7 @@ from trio_stomp import BrokerError, Client, Message, Reconnect, Retry
 from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
-POLICY = Reconnect(first_delay=0.1, chance=lambda: 1.0)
+POLICY = Reconnect(first_delay=0.1, random=lambda: 1.0)
 
 
 async def _reply(client: Client, request: Message, *, receipt: bool = False) -> None:

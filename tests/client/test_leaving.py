@@ -16,7 +16,7 @@ from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect, RemotePro
 from trio_stomp.protocol import Command, Frame
 
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
-RECONNECT = Reconnect(first_delay=0.1, chance=lambda: 1.0)
+RECONNECT = Reconnect(first_delay=0.1, random=lambda: 1.0)
 
 
 @asynccontextmanager

@@ -92,6 +92,6 @@ async def test_log_when_the_first_connection_needs_attempts_then_it_says_that_it
                 raise refused.pop()
             return "guest", "guest"
 
-        policy = trio_stomp.Reconnect(retry_first=True, chance=lambda: 0)
+        policy = trio_stomp.Reconnect(retry_first=True, random=lambda: 0)
         async with trio_stomp.connect(broker.url, credentials=credentials, reconnect=policy):
             assert _said(caplog)[-1] == f"connected to stomp://127.0.0.1:{broker.port} at attempt 2"

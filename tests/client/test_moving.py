@@ -85,7 +85,7 @@ async def hosts(server: str | None = None, **options: Unpack[ConnectOptions]) ->
     async with open_broker(listen=False, options=chosen) as preferred, open_broker(listen=False, options=chosen) as old:
         first, second = Host(preferred), Host(old)
         first.refuses = True
-        options.setdefault("reconnect", Reconnect(first_delay=0.5, fail_back_after=FAIL_BACK_AFTER, chance=lambda: 1.0))
+        options.setdefault("reconnect", Reconnect(first_delay=0.5, fail_back_after=FAIL_BACK_AFTER, random=lambda: 1.0))
         async with reconnecting(first, second, **options) as client:
             first.refuses = False
             yield Hosts(client=client, first=first, second=second)
@@ -694,7 +694,7 @@ async def test_deadline_when_a_moved_connection_is_lost_then_it_counts_from_that
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     policy = Reconnect(
-        first_delay=0.5, fail_back_after=FAIL_BACK_AFTER, deadline=20, stable_after=5, chance=lambda: 1.0
+        first_delay=0.5, fail_back_after=FAIL_BACK_AFTER, deadline=20, stable_after=5, random=lambda: 1.0
     )
     async with hosts(reconnect=policy) as of:
         of.first.refuses = True

@@ -41,7 +41,7 @@ from trio_stomp.session.state import Phase, Stage
 from trio_stomp.transport.urls import Endpoint
 
 FAIL_BACK_AFTER = 3.0
-POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, fail_back_after=FAIL_BACK_AFTER, chance=lambda: 1.0)
+POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, fail_back_after=FAIL_BACK_AFTER, random=lambda: 1.0)
 ENDINGS = st.sampled_from(list(Ending))
 MOST_PENDING = 12
 

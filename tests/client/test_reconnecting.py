@@ -55,9 +55,9 @@ async def test_back_off_when_connections_do_not_last_then_delays_go_on_growing(
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        (Reconnect(attempts=3, first_delay=0.1, chance=lambda: 1.0), "no connection after 3 attempts in 0.7 s"),
+        (Reconnect(attempts=3, first_delay=0.1, random=lambda: 1.0), "no connection after 3 attempts in 0.7 s"),
         (
-            Reconnect(deadline=30, first_delay=4, max_delay=4, chance=lambda: 1.0),
+            Reconnect(deadline=30, first_delay=4, max_delay=4, random=lambda: 1.0),
             "no connection after 7 attempts in 30",
         ),
     ],
@@ -158,7 +158,7 @@ async def test_fail_back_when_the_first_host_answers_again_then_the_client_moves
 ) -> None:
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
-        policy = Reconnect(first_delay=0.5, fail_back_after=60, chance=lambda: 1.0)
+        policy = Reconnect(first_delay=0.5, fail_back_after=60, random=lambda: 1.0)
         async with reconnecting(first, second, reconnect=policy) as client:
             async with client.subscribe("/queue/a") as subscription:
                 first.refuses = True
@@ -226,9 +226,11 @@ async def test_disconnect_when_there_is_no_connection_then_dialing_stops(
             await client.send("/queue/a", b"")
 
 
-@pytest.mark.parametrize("stagger", [None, 0.1], ids=["dialing waits for the host", "all hosts are being dialed"])
+@pytest.mark.parametrize(
+    "connect_attempt_delay", [None, 0.1], ids=["dialing waits for the host", "all hosts are being dialed"]
+)
 async def test_leaving_when_the_next_connection_was_made_just_now_then_its_link_is_closed(
-    stagger: float | None, broker: Broker, autojump_clock: trio.testing.MockClock
+    connect_attempt_delay: float | None, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Leaving(TappedStream):
         """A link whose client is closed between CONNECTED and the end of dialing."""
@@ -248,7 +250,7 @@ async def test_leaving_when_the_next_connection_was_made_just_now_then_its_link_
 
     results: list[DisconnectResult] = []
     host = LeavingHost(broker)
-    async with reconnecting(host, stagger=stagger) as client:
+    async with reconnecting(host, connect_attempt_delay=connect_attempt_delay) as client:
         broker.faults.now(DropLink())
         await client.wait_closed()
         await trio.testing.wait_all_tasks_blocked()

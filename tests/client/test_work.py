@@ -87,7 +87,7 @@ async def test_work_when_messages_have_a_key_then_each_key_keeps_its_order_even_
 
     async with jobs(broker) as subscription:
         with trio.move_on_after(100):
-            await subscription.work(handle, workers=8, key="account", retry=Retry(first_delay=3, chance=lambda: 1.0))
+            await subscription.work(handle, workers=8, key="account", retry=Retry(first_delay=3, random=lambda: 1.0))
     assert {key: len(numbers) for key, numbers in handled.items()} == {"0": 20, "1": 20, "2": 20}
     assert all(numbers == sorted(numbers) for numbers in handled.values())
     assert failed
@@ -109,7 +109,7 @@ async def test_work_when_one_key_backs_off_then_the_others_go_on(
     async with jobs(broker) as subscription:
         with trio.move_on_after(100):
             await subscription.work(
-                handle, workers=1, key=lambda message: message.text, retry=Retry(first_delay=10, chance=lambda: 1.0)
+                handle, workers=1, key=lambda message: message.text, retry=Retry(first_delay=10, random=lambda: 1.0)
             )
     assert [text for text, _ in times] == ["bad", "good", "good", "bad"]
     assert times[2][1] < 1
@@ -379,7 +379,7 @@ async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_
             await subscription.work(
                 handle,
                 key=lambda message: int(message.text),
-                retry=Retry(attempts=2, first_delay=5, max_delay=5, chance=lambda: 1.0),
+                retry=Retry(attempts=2, first_delay=5, max_delay=5, random=lambda: 1.0),
                 dead_letter=bury,
             )
     assert buried == pytest.approx([5, 5, 5])
@@ -504,7 +504,7 @@ async def test_drain_when_a_message_waits_for_its_retry_then_it_is_not_waited_fo
 
     async with jobs(broker) as subscription:
         with trio.move_on_after(1):
-            await subscription.work(handle, retry=Retry(first_delay=30, chance=lambda: 1.0), drain_timeout=20)
+            await subscription.work(handle, retry=Retry(first_delay=30, random=lambda: 1.0), drain_timeout=20)
     assert trio.current_time() - began == pytest.approx(1)
     assert left(broker) == 1
 
@@ -743,7 +743,7 @@ async def test_work_when_it_comes_twice_by_its_stable_id_then_attempts_count_tog
         bodies.append(message.text)
         raise ValueError
 
-    retry = Retry(attempts=2, first_delay=5, max_delay=5, chance=lambda: 1.0)
+    retry = Retry(attempts=2, first_delay=5, max_delay=5, random=lambda: 1.0)
     async with jobs(broker) as subscription, trio.open_nursery() as nursery:
         nursery.start_soon(partial(subscription.work, handle, retry=retry, dead_letter="/queue/dead"))
         await put(broker, "1", headers=headers)

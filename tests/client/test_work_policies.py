@@ -18,16 +18,16 @@ from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
 
 
 def test_delay_when_attempts_grow_then_its_bound_doubles_up_to_the_cap() -> None:
-    retry = Retry(first_delay=0.5, max_delay=3.0, chance=lambda: 1.0)
+    retry = Retry(first_delay=0.5, max_delay=3.0, random=lambda: 1.0)
     assert [retry.delay(attempts) for attempts in (1, 2, 3, 4, 5000)] == [0.5, 1.0, 2.0, 3.0, 3.0]
 
 
 def test_delay_when_chance_is_zero_then_there_is_none() -> None:
-    assert Retry(chance=lambda: 0.0).delay(7) == 0.0
+    assert Retry(random=lambda: 0.0).delay(7) == 0.0
 
 
 def test_repr_when_a_policy_is_logged_then_it_shows_no_address_of_its_source_of_chance() -> None:
-    assert "chance" not in repr(Retry(chance=lambda: 0.5))
+    assert "random" not in repr(Retry(random=lambda: 0.5))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from trio_stomp.types import ConnectOptions
 __all__ = ["AT_ONCE", "Host", "RawHost", "reconnecting", "settings_for"]
 
 # A policy without chance: the delays are exactly their bounds.
-AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, chance=lambda: 1.0)
+AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, random=lambda: 1.0)
 
 
 class Host:

@@ -408,7 +408,7 @@ class Consumer(Job):
             handle,
             workers=chance.choice((1, 3)),
             key=lambda message: self._sender_of(message.body),
-            retry=Retry(attempts=2, first_delay=0.1, chance=chance.random),
+            retry=Retry(attempts=2, first_delay=0.1, random=chance.random),
             dead_letter=DEAD,
             report_blocking_after=math.inf,
         )

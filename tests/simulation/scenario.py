@@ -99,7 +99,7 @@ class _Program:
                 stable_after=chance.choice((0, 1, 10)),
                 fail_back_after=chance.choice((None, 5, 20)),
                 retry_first=True,
-                chance=chance.random,
+                random=chance.random,
             )
         self._versions = chance.choice((("1.0", "1.1", "1.2"), ("1.1",), ("1.2",)))
         self._outbox_bytes = chance.choice((500, 1 << 20))
@@ -123,7 +123,7 @@ class _Program:
                     versions=self._versions,
                     outbox_bytes=self._outbox_bytes,
                     unconfirmed_messages=self._unconfirmed,
-                    stagger=self._stagger,
+                    connect_attempt_delay=self._stagger,
                     heart_beat=(HEART_BEAT, HEART_BEAT),
                 ) as client:
                     self._world.clients.add(client)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -17,7 +16,7 @@ from trio_stomp.blocking.client import Client
 from trio_stomp.blocking.opened import Opened
 from trio_stomp.brokers import Profile, ProfileName
 from trio_stomp.client import Client as AsyncClient
-from trio_stomp.client import HeaderInput, Hooks, Reconnect
+from trio_stomp.client import HeaderInput, Hooks, Reconnect, with_arguments_of
 from trio_stomp.client import connect as async_connect
 from trio_stomp.client import open as async_open
 from trio_stomp.errors import LocalProtocolError
@@ -32,32 +31,33 @@ Credentials = Callable[[], tuple[str, str]]
 
 # The options are listed once more, because a ParamSpec of `trio_stomp.connect` cannot say that `credentials` is a plain
 # function here, nor add `after_fork`.
-def open(  # noqa: A001, D417  # it is used as trio_stomp.blocking.open(); the other arguments are added below
+@with_arguments_of(async_connect)
+def open(  # noqa: A001, D417  # it is used as trio_stomp.blocking.open(); see above
     urls: str | Sequence[str],
     *,
     login: str | None = None,
     passcode: str | None = None,
     credentials: Credentials | None = None,
     vhost: str | None = None,
+    headers: HeaderInput | None = None,
     versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    profile: Profile | ProfileName | None = None,
     heart_beat: tuple[float, float] = (10, 10),
     heart_beat_margin: float = 2.5,
     tls: ssl.SSLContext | bool = False,
-    limits: Limits | None = None,
-    profile: Profile | ProfileName | None = None,
-    connect_timeout: float = 10,
-    disconnect_timeout: float = 10,
-    timeout: float | None = None,
-    outbox_bytes: int = 1024 * 1024,
-    reconnect: Reconnect | bool | None = None,
-    stagger: float | None = None,
-    unconfirmed_messages: int = 100_000,
-    unconfirmed_bytes: int = 64 * 1024 * 1024,
-    headers: HeaderInput | None = None,
-    hooks: Hooks | Sequence[Hooks] = (),
     proxy: str | None = None,
     websocket_headers: HeaderInput | None = None,
     websocket_message_bytes: int | None = None,
+    timeout: float | None = None,
+    connect_timeout: float = 10,
+    disconnect_timeout: float = 10,
+    reconnect: Reconnect | bool | None = None,
+    connect_attempt_delay: float | None = None,
+    limits: Limits | None = None,
+    outbox_bytes: int = 1024 * 1024,
+    unconfirmed_messages: int = 100_000,
+    unconfirmed_bytes: int = 64 * 1024 * 1024,
+    hooks: Hooks | Sequence[Hooks] = (),
     after_fork: Literal["refuse", "reopen"] = "refuse",
 ) -> Client:
     """Connect to a broker until `Client.close`, where a program has no ``with`` block to put the client into.
@@ -88,36 +88,16 @@ def open(  # noqa: A001, D417  # it is used as trio_stomp.blocking.open(); the o
 
     Spec: Connecting.
     """
+    # As in `trio_stomp.connect`.
+    options = dict(locals())
+    del options["urls"], options["after_fork"]
+    if credentials is not None:
+        options["credentials"] = _in_thread(credentials)
     if after_fork not in ("refuse", "reopen"):
         raise LocalProtocolError(f"after_fork must be 'refuse' or 'reopen', got {after_fork!r}")
 
     def dial() -> Awaitable[AsyncClient]:
-        return async_open(
-            urls,
-            login=login,
-            passcode=passcode,
-            credentials=None if credentials is None else _in_thread(credentials),
-            vhost=vhost,
-            versions=versions,
-            heart_beat=heart_beat,
-            heart_beat_margin=heart_beat_margin,
-            tls=tls,
-            limits=limits,
-            profile=profile,
-            connect_timeout=connect_timeout,
-            disconnect_timeout=disconnect_timeout,
-            timeout=timeout,
-            outbox_bytes=outbox_bytes,
-            reconnect=reconnect,
-            stagger=stagger,
-            unconfirmed_messages=unconfirmed_messages,
-            unconfirmed_bytes=unconfirmed_bytes,
-            headers=headers,
-            hooks=hooks,
-            proxy=proxy,
-            websocket_headers=websocket_headers,
-            websocket_message_bytes=websocket_message_bytes,
-        )
+        return async_open(urls, **options)
 
     caller = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what calls this
     place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
@@ -143,15 +123,6 @@ def _for_a_block(opens: Callable[P, Client]) -> Callable[P, AbstractContextManag
 
     return connect
 
-
-def _arguments() -> str:
-    """The arguments that mean what they mean for `trio_stomp.connect`."""
-    _, _, rest = (inspect.getdoc(async_connect) or "").partition("Args:\n")
-    listed, _, _ = rest.partition("\n\n")
-    return re.sub(r"^    credentials:.*\n(?:        .*\n)*", "", listed, flags=re.MULTILINE)
-
-
-open.__doc__ = (inspect.getdoc(open) or "").replace("Args:\n", f"Args:\n{_arguments()}\n")
 
 connect = _for_a_block(open)
 connect.__name__ = connect.__qualname__ = "connect"

@@ -21,7 +21,7 @@ from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
 from trio_stomp.cli.terminal import is_terminal
-from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
+from trio_stomp.client import Client, ConnectOptions, connect
 
 __all__ = [
     "DEFAULT_URL",
@@ -54,13 +54,19 @@ def match_of(value: str | tuple[str, str]) -> tuple[str, str]:
 
 
 def heart_beat_of(value: str | tuple[float, float]) -> tuple[float, float]:
-    """Read heart-beats in seconds, ``send,receive``."""
+    """Read heart-beats in seconds, ``send,receive``, or one number for both."""
     try:
-        send, receive = map(float, value if isinstance(value, tuple) else value.split(","))
+        # A saved context may hold anything.
+        send, receive = map(float, value if isinstance(value, tuple) else _pair(value))
     except ValueError:
-        msg = f"expected two numbers of seconds, such as 10,10 (0 turns one off), got {value!r}"
+        msg = f"expected two numbers of seconds, such as 10,10 (0 turns one off), or one for both, got {value!r}"
         raise click.BadParameter(msg) from None
     return send, receive
+
+
+def _pair(text: str) -> list[str]:
+    parts = text.split(",")
+    return parts * 2 if len(parts) == 1 else parts
 
 
 def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple[str, str]:
@@ -196,28 +202,21 @@ class LinkOptions:
             CommandFailed: A file for TLS cannot be used.
         """
         options = ConnectOptions(
-            connect_timeout=self.connect_timeout,
+            login=self.login,
+            passcode=passcode,
+            vhost=self.vhost,
             headers=self.connect_header,
+            profile=None if self.profile is None else profile_named(self.profile),
+            tls=self.tls() or False,
             proxy=self.proxy,
             websocket_message_bytes=self.websocket_message_bytes,
+            connect_timeout=self.connect_timeout,
+            reconnect=self.reconnect,
         )
-        tls = self.tls()
-        if self.login is not None:
-            options["login"] = self.login
-        if passcode is not None:
-            options["passcode"] = passcode
-        if self.vhost is not None:
-            options["vhost"] = self.vhost
-        if tls is not None:
-            options["tls"] = tls
         if self.heart_beat is not None:
             options["heart_beat"] = self.heart_beat
         if self.stomp_version:
             options["versions"] = self.stomp_version
-        if self.profile is not None:
-            options["profile"] = profile_named(self.profile)
-        if self.reconnect:
-            options["reconnect"] = Reconnect()
         return options
 
 
@@ -323,9 +322,22 @@ _OPTIONS: Final = (
         help=f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
     ),
     click.option("--ask-passcode", "-p", cls=under("Connection"), is_flag=True, help="Prompt for the passcode."),
-    click.option("--vhost", cls=under("Connection"), metavar="NAME", help="The virtual host, if the broker has them."),
     click.option(
-        "--ca", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="Trust only the CAs in this file (PEM)."
+        "--vhost",
+        envvar="TRIO_STOMP_VHOST",
+        show_envvar=True,
+        cls=under("Connection"),
+        metavar="NAME",
+        help="The virtual host, if the broker has them.",
+    ),
+    click.option(
+        "--ca",
+        envvar="TRIO_STOMP_TLS_CA_FILE",
+        show_envvar=True,
+        cls=under("TLS"),
+        type=_EXISTING,
+        metavar="FILE",
+        help="Trust only the CAs in this file (PEM).",
     ),
     click.option("--cert", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
     click.option(
@@ -333,6 +345,8 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--heart-beat",
+        envvar="TRIO_STOMP_HEART_BEAT",
+        show_envvar=True,
         cls=under("Protocol"),
         type=heart_beat_of,
         metavar="SEND,RECEIVE",
@@ -347,12 +361,16 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--profile",
+        envvar="TRIO_STOMP_PROFILE",
+        show_envvar=True,
         cls=under("Protocol"),
         type=click.Choice(get_args(ProfileName)),
         help="The kind of broker, if its server header does not identify it.",
     ),
     click.option(
         "--connect-timeout",
+        envvar="TRIO_STOMP_CONNECT_TIMEOUT",
+        show_envvar=True,
         cls=under("Connection"),
         type=SECONDS,
         default=10.0,
@@ -383,7 +401,14 @@ _OPTIONS: Final = (
         metavar="N",
         help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
     ),
-    click.option("--reconnect", cls=under("Connection"), is_flag=True, help="Reconnect when the connection is lost."),
+    click.option(
+        "--reconnect",
+        envvar="TRIO_STOMP_RECONNECT",
+        show_envvar=True,
+        cls=under("Connection"),
+        is_flag=True,
+        help="Reconnect when the connection is lost.",
+    ),
 )
 
 

@@ -349,8 +349,8 @@ async def _open_broker_view(arguments: TopArguments, link: Link) -> AsyncGenerat
         yield QueueView(
             Management(
                 arguments.management,
-                login=link.options.get("login", endpoint.login),
-                passcode=link.options.get("passcode", endpoint.passcode),
+                login=link.options.get("login") or endpoint.login,
+                passcode=link.options.get("passcode") or endpoint.passcode,
                 tls=tls if not isinstance(tls, bool) else None,
             ),
             arguments.queue,

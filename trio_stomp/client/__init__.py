@@ -1,5 +1,6 @@
 """The client, on trio and on asyncio: its connection, subscriptions, messages and transactions."""
 
+from trio_stomp.client.async_context import with_arguments_of
 from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream, open  # noqa: A004  # used as trio_stomp.open()
 from trio_stomp.client.dead_letters import is_passed_on
@@ -13,6 +14,7 @@ from trio_stomp.session import (
     BinaryFile,
     BodyFile,
     Codec,
+    CommonOptions,
     ConnectionInfo,
     ConnectionState,
     ConnectOptions,
@@ -46,6 +48,7 @@ __all__ = [
     "BodyFile",
     "Client",
     "Codec",
+    "CommonOptions",
     "ConnectOptions",
     "ConnectionInfo",
     "ConnectionState",
@@ -87,4 +90,5 @@ __all__ = [
     "require_plain",
     "resent_body",
     "session_of",
+    "with_arguments_of",
 ]

@@ -12,7 +12,7 @@ import functools
 import logging
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from functools import partial
@@ -24,7 +24,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from trio_stomp.brokers import Profile, ProfileName
-from trio_stomp.client.async_context import async_context, with_usage
+from trio_stomp.client.async_context import async_context, with_arguments_of, with_usage
 from trio_stomp.client.client import Client, Opened
 from trio_stomp.protocol import Limits
 from trio_stomp.runtime import (
@@ -37,7 +37,6 @@ from trio_stomp.runtime import (
     require_loop,
 )
 from trio_stomp.session import (
-    ConnectOptions,
     Credentials,
     HeaderInput,
     Hooks,
@@ -75,25 +74,25 @@ def connect(
     passcode: str | None = None,
     credentials: Credentials | None = None,
     vhost: str | None = None,
+    headers: HeaderInput | None = None,
     versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    profile: Profile | ProfileName | None = None,
     heart_beat: tuple[float, float] = (10, 10),
     heart_beat_margin: float = 2.5,
     tls: ssl.SSLContext | bool = False,
-    limits: Limits | None = None,
-    profile: Profile | ProfileName | None = None,
-    connect_timeout: float = 10,
-    disconnect_timeout: float = 10,
-    timeout: float | None = None,
-    outbox_bytes: int = 1024 * 1024,
-    reconnect: Reconnect | bool | None = None,
-    stagger: float | None = None,
-    unconfirmed_messages: int = 100_000,
-    unconfirmed_bytes: int = 64 * 1024 * 1024,
-    headers: HeaderInput | None = None,
-    hooks: Hooks | Sequence[Hooks] = (),
     proxy: str | None = None,
     websocket_headers: HeaderInput | None = None,
     websocket_message_bytes: int | None = None,
+    timeout: float | None = None,
+    connect_timeout: float = 10,
+    disconnect_timeout: float = 10,
+    reconnect: Reconnect | bool | None = None,
+    connect_attempt_delay: float | None = None,
+    limits: Limits | None = None,
+    outbox_bytes: int = 1024 * 1024,
+    unconfirmed_messages: int = 100_000,
+    unconfirmed_bytes: int = 64 * 1024 * 1024,
+    hooks: Hooks | Sequence[Hooks] = (),
 ) -> AbstractAsyncContextManager[Client]:
     """Connect to a broker for the length of an ``async with`` block.
 
@@ -109,37 +108,37 @@ def connect(
             raises, the attempt fails.
         vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
             ignore it.
+        headers: More headers for CONNECT, such as ``client-id``.
         versions: STOMP versions to offer. ``["draft"]``, alone, is the early draft of STOMP 1.0, for a server that
             speaks nothing later: no `vhost`, no heart-beats, and only header names and values that the draft allows.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
             seconds, so offer at least 1.
         heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
             grow to two intervals.
         tls: TLS context, or True for Python's default context, as with ``stomps://``. A connection that asks for TLS
             never falls back to plaintext.
-        limits: Bounds on what the broker may send. Default: `Limits()`.
-        profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
-        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
-        disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
-        timeout: Seconds that a call may wait for the broker's answer or for room to send; then it raises TimeoutError.
-            Each call takes a `timeout` of its own instead. Default: no limit. It is not for what waits for other
-            programs or for the end, because an idle queue is no fault: iteration, `Subscription.receive`,
-            `receive_batch`, `messages` and `work`, `Client.wait_closed` and `state_changes`.
-        outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
-        reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
-            closes the client.
-        stagger: Seconds after which the next host of the list is tried as well; the first that connects is used.
-            Default: one host after the other.
-        unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
-            the next one waits.
-        unconfirmed_bytes: How many bytes their bodies may have in total.
-        headers: More headers for CONNECT, such as ``client-id``.
-        hooks: Called for connections, sent messages, deliveries and acknowledgments; see `Hooks`.
         proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
             proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
         websocket_message_bytes: Longest WebSocket message to send; longer frames are split. Only for brokers that join
             them, as Spring does. Default: 8192 for Spring (Tomcat's buffer); elsewhere one message for each frame.
+        timeout: Seconds that a call may wait for the broker's answer or for room to send; then it raises TimeoutError.
+            Each call takes a `timeout` of its own instead. Default: no limit. It is not for what waits for other
+            programs or for the end, because an idle queue is no fault: iteration, `Subscription.receive`,
+            `receive_batch`, `messages` and `work`, `Client.wait_closed` and `state_changes`.
+        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
+        disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
+        reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
+            closes the client.
+        connect_attempt_delay: Seconds after which the next host of the list is tried as well; the first that connects
+            is used. Default: one host after the other.
+        limits: Bounds on what the broker may send. Default: `Limits()`.
+        outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
+        unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
+            the next one waits.
+        unconfirmed_bytes: How many bytes their bodies may have in total.
+        hooks: Called for connections, sent messages, deliveries and acknowledgments; see `Hooks`.
 
     Yields:
         The connected Client.
@@ -158,37 +157,14 @@ def connect(
 
     Spec: Connecting; DISCONNECT.
     """
-    options = ConnectOptions(
-        login=login,
-        passcode=passcode,
-        credentials=credentials,
-        vhost=vhost,
-        versions=versions,
-        heart_beat=heart_beat,
-        heart_beat_margin=heart_beat_margin,
-        tls=tls,
-        limits=limits,
-        profile=profile,
-        connect_timeout=connect_timeout,
-        disconnect_timeout=disconnect_timeout,
-        timeout=timeout,
-        outbox_bytes=outbox_bytes,
-        reconnect=reconnect,
-        stagger=stagger,
-        unconfirmed_messages=unconfirmed_messages,
-        unconfirmed_bytes=unconfirmed_bytes,
-        headers=headers,
-        hooks=hooks,
-        proxy=proxy,
-        websocket_headers=websocket_headers,
-        websocket_message_bytes=websocket_message_bytes,
-    )
-    manager = _Connecting(urls, options, _serves.get())
+    # Each option has the name of its argument; a test compares the names and the defaults.
+    options = dict(locals())
+    manager = _Connecting(options.pop("urls"), options, _serves.get())
     return with_usage(manager, "connect()", "async with trio_stomp.connect(...) as client:")
 
 
 class _Connecting(AbstractAsyncContextManager[Client]):
-    def __init__(self, urls: str | Sequence[str], options: ConnectOptions, serves: _Serves) -> None:
+    def __init__(self, urls: str | Sequence[str], options: Mapping[str, object], serves: _Serves) -> None:
         self._urls = urls
         self._options = options
         self._serves = serves
@@ -262,26 +238,27 @@ Spec: Connecting.
 """
 
 
+@with_arguments_of(connect)
 @async_context("connect_stream()", "async with trio_stomp.connect_stream(stream) as client:")
-async def connect_stream(
+async def connect_stream(  # noqa: D417  # the decorator adds the others
     stream: trio.abc.Stream | anyio.abc.ByteStream | ByteStream,
     *,
     login: str | None = None,
     passcode: str | None = None,
     credentials: Credentials | None = None,
     vhost: str | None = None,
+    headers: HeaderInput | None = None,
     versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    profile: Profile | ProfileName | None = None,
     heart_beat: tuple[float, float] = (10, 10),
     heart_beat_margin: float = 2.5,
-    limits: Limits | None = None,
-    profile: Profile | ProfileName | None = None,
+    timeout: float | None = None,
     connect_timeout: float = 10,
     disconnect_timeout: float = 10,
-    timeout: float | None = None,
+    limits: Limits | None = None,
     outbox_bytes: int = 1024 * 1024,
     unconfirmed_messages: int = 100_000,
     unconfirmed_bytes: int = 64 * 1024 * 1024,
-    headers: HeaderInput | None = None,
     hooks: Hooks | Sequence[Hooks] = (),
 ) -> AsyncGenerator[Client]:
     """Connect over a stream that you opened; it is closed at the end.
@@ -290,31 +267,7 @@ async def connect_stream(
 
     Args:
         stream: Any bidirectional byte stream with a STOMP broker at the other end: one of trio's or anyio's.
-        login: User name; overrides the one in the URL.
-        passcode: Passcode; overrides the one in the URL. Never logged or shown.
-        credentials: Async function that returns user name and passcode. If it raises, the connection fails.
-        vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
-            ignore it.
-        versions: STOMP versions to offer. ``["draft"]``, alone, is the early draft of STOMP 1.0, for a server that
-            speaks nothing later: no `vhost`, no heart-beats, and only header names and values that the draft allows.
-        heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
-            seconds, so offer at least 1.
-        heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
-            grow to two intervals.
-        limits: Bounds on what the broker may send. Default: `Limits()`.
-        profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         connect_timeout: Seconds until the broker must have answered CONNECT.
-        disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
-        timeout: Seconds that a call may wait for the broker's answer or for room to send; then it raises TimeoutError.
-            Each call takes a `timeout` of its own instead. Default: no limit. It is not for what waits for other
-            programs or for the end, because an idle queue is no fault: iteration, `Subscription.receive`,
-            `receive_batch`, `messages` and `work`, `Client.wait_closed` and `state_changes`.
-        outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
-        unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
-            the next one waits.
-        unconfirmed_bytes: How many bytes their bodies may have in total.
-        headers: More headers for CONNECT, such as ``client-id``.
-        hooks: Called for connections, sent messages, deliveries and acknowledgments; see `Hooks`.
 
     Yields:
         The connected Client.
@@ -328,8 +281,10 @@ async def connect_stream(
 
     Cancellation: as `connect`.
     """
+    # As in `connect`.
+    options = dict(locals())
     require_loop("trio_stomp.connect_stream()")
-    own = as_byte_stream(stream)
+    own = as_byte_stream(options.pop("stream"))
 
     async def brought(_endpoint: Endpoint) -> ByteStream:
         await anyio.lowlevel.checkpoint()
@@ -337,28 +292,7 @@ async def connect_stream(
 
     is_linked = False
     try:
-        settings = Settings.of(
-            OWN_STREAM,
-            ConnectOptions(
-                login=login,
-                passcode=passcode,
-                credentials=credentials,
-                vhost=vhost,
-                versions=versions,
-                heart_beat=heart_beat,
-                heart_beat_margin=heart_beat_margin,
-                limits=limits,
-                profile=profile,
-                connect_timeout=connect_timeout,
-                disconnect_timeout=disconnect_timeout,
-                timeout=timeout,
-                outbox_bytes=outbox_bytes,
-                unconfirmed_messages=unconfirmed_messages,
-                unconfirmed_bytes=unconfirmed_bytes,
-                headers=headers,
-                hooks=hooks,
-            ),
-        )
+        settings = Settings.of(OWN_STREAM, options)
         settings = dataclasses.replace(settings, open_stream=brought)
         link = await dial_in_order(settings)
         is_linked = True

@@ -11,7 +11,7 @@ from typing import Final, Required, TypedDict, TypeVar, cast
 
 from trio_stomp.brokers import Profile, profile_named
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.session import ConnectOptions, Settings
+from trio_stomp.session import Settings
 
 __all__ = ["EnvironmentOptions", "options_from_environment"]
 
@@ -59,20 +59,21 @@ def options_from_environment(
     """
     read = _Reader(os.environ if environment is None else environment, prefix)
     found = {option: read.value(name, convert) for name, (option, convert) in _VARIABLES.items()}
-    if found["urls"] is None:
+    urls = read.value("URL", _urls)
+    if urls is None:
         raise LocalProtocolError(f"{prefix}URL is not set; for example {prefix}URL=stomp://localhost:61613")
     given, in_file = read.value("PASSCODE", str), read.passcode_file()
     if given is not None and in_file is not None:
         raise LocalProtocolError(f"{prefix}PASSCODE and {prefix}PASSCODE_FILE are both set; unset one")
     found["passcode"] = given if in_file is None else in_file
     read.refuse_misspelled()
-    # Each function of the table returns the type of its option.
-    options = cast("EnvironmentOptions", {option: value for option, value in found.items() if value is not None})
+    options = {option: value for option, value in found.items() if value is not None}
     try:
-        Settings.of(options["urls"], cast("ConnectOptions", options))
+        Settings.of(urls, options)
     except LocalProtocolError as error:
         raise LocalProtocolError(f"the environment variables {prefix}... are invalid: {error}") from error
-    return options
+    # Each function of the table returns the type of its option.
+    return cast("EnvironmentOptions", {"urls": urls, **options})
 
 
 class _Reader:
@@ -163,7 +164,6 @@ def _context(path: str) -> ssl.SSLContext:
 
 # The end of a variable's name: the option that it sets, and what makes its value of the text.
 _VARIABLES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    "URL": ("urls", _urls),
     "LOGIN": ("login", str),
     "VHOST": ("vhost", str),
     "TLS_CA_FILE": ("tls", _context),

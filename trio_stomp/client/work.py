@@ -19,7 +19,6 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import random
 import time
 import types
 from collections import deque
@@ -27,6 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from random import random as uniform
 from typing import Final, Generic
 
 import anyio
@@ -39,7 +39,7 @@ from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, Sto
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
-from trio_stomp.session import Message, Settlement, add_note, full_jitter, tracker_of
+from trio_stomp.session import Message, Settlement, add_note, check_delays, full_jitter, tracker_of
 
 __all__ = ["Around", "DeadLetter", "Handler", "Key", "OpenTransaction", "Retry", "UnusableError", "WorkOptions", "work"]
 
@@ -71,28 +71,24 @@ class Retry:
             attempt, and the delay is drawn uniformly below it.
         max_delay: Largest value of that bound, in seconds.
         retry_on: Returns whether an error is worth another attempt. Default: every error but DecodeError.
-        chance: Source of the jitter: returns a uniformly distributed number from 0 to 1.
+        random: Source of the jitter: returns a uniformly distributed number from 0 to 1.
     """
 
     attempts: int = 3
     first_delay: float = 0.1
     max_delay: float = 30.0
     retry_on: Callable[[Exception], bool] = _worth_another_try
-    chance: Callable[[], float] = field(default=random.random, repr=False)
+    random: Callable[[], float] = field(default=uniform, repr=False)
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
             msg = f"Retry: attempts must be at least 1, got {self.attempts!r}"
             raise LocalProtocolError(msg)
-        if not 0 <= self.first_delay <= self.max_delay:
-            msg = (
-                f"Retry: delays must be 0 <= first_delay <= max_delay, got {self.first_delay!r} and {self.max_delay!r}"
-            )
-            raise LocalProtocolError(msg)
+        check_delays("Retry", self.first_delay, self.max_delay)
 
     def delay(self, attempts: int) -> float:
         """Return the seconds to wait after this many attempts."""
-        return full_jitter(self.chance, self.first_delay, self.max_delay, attempts - 1)
+        return full_jitter(self.random, self.first_delay, self.max_delay, attempts - 1)
 
 
 # --- handlers that block ----------------------------------------------------------------------------------------------

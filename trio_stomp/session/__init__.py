@@ -13,7 +13,7 @@ from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
-from trio_stomp.session.reconnect import Outage, Reconnect, full_jitter
+from trio_stomp.session.reconnect import Outage, Reconnect, check_delays, full_jitter
 from trio_stomp.session.reconnecting import dial_again, supervise
 from trio_stomp.session.send import (
     Prepared,
@@ -33,7 +33,7 @@ from trio_stomp.session.send import (
     send_source,
 )
 from trio_stomp.session.session import Session
-from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
+from trio_stomp.session.settings import CommonOptions, ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.spool import ChunkReader
 from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
@@ -49,6 +49,7 @@ __all__ = [
     "BodySource",
     "ChunkReader",
     "Codec",
+    "CommonOptions",
     "ConnectOptions",
     "Connection",
     "ConnectionInfo",
@@ -94,6 +95,7 @@ __all__ = [
     "add_note",
     "ask",
     "body_of",
+    "check_delays",
     "checked",
     "checked_seconds",
     "close_body",

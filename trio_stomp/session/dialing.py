@@ -63,8 +63,8 @@ _Carrier = Callable[[], Awaitable[ByteStream]]
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
     """Connect to the first host of the list that answers.
 
-    With `Settings.stagger`, the next host is tried too when one has not answered after that many seconds. The first
-    connection is used, the others are closed.
+    With `Settings.connect_attempt_delay`, the next host is tried too when one has not answered after that many seconds.
+    The first connection is used, the others are closed.
 
     Args:
         settings: The options of the client.
@@ -83,8 +83,10 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
             for number, endpoint in enumerate(hosts):
                 over = anyio.Event()
                 nursery.start_soon(race.attempt, number, partial(dial, endpoint, settings), over, nursery.cancel_scope)
-                # Without a stagger the next host waits for the end of the attempt before it.
-                with anyio.move_on_after(inf if settings.stagger is None else settings.stagger):
+                # Without connect_attempt_delay= the next host waits for the end of the attempt before it.
+                with anyio.move_on_after(
+                    inf if settings.connect_attempt_delay is None else settings.connect_attempt_delay
+                ):
                     await over.wait()
         race.is_run = True
     finally:
@@ -300,7 +302,7 @@ async def _handshake(
 
     protocol = _protocol(settings, lambda server: tolerances_for(server).tolerances)
     headers = [*_credential_headers(credentials, profile), *settings.headers]
-    frame = protocol.connect(host=vhost, offer=settings.offer, headers=headers)
+    frame = protocol.connect(host=vhost, offer=settings.heart_beat, headers=headers)
     if isinstance(stream, MessageStream):
         protocol.secrets = stream.secrets = Secrets([*headers, *settings.websocket_headers, *endpoint.query])
     wire = wire_log(endpoint, None, protocol.secrets)

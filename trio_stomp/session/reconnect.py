@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from random import random as uniform
 from typing import TYPE_CHECKING, Final
 
 from trio_stomp.brokers import is_final_refusal
@@ -49,7 +49,7 @@ from trio_stomp.transport import Endpoint
 if TYPE_CHECKING:
     from trio_stomp.session.settings import Settings
 
-__all__ = ["Outage", "Reconnect", "Refusals", "full_jitter"]
+__all__ = ["Outage", "Reconnect", "Refusals", "check_delays", "full_jitter"]
 
 # How often a peer may break the protocol before further attempts are useless: one violation may be bad luck.
 _VIOLATIONS: Final = 3
@@ -61,10 +61,21 @@ _WARN_SECONDS: Final = 60
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 
 
-def full_jitter(chance: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
+def full_jitter(random: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
     """Return a random delay below a bound that doubles from attempt to attempt."""
     # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
-    return called(chance) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
+    return called(random) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
+
+
+def check_delays(policy: str, first_delay: float, max_delay: float) -> None:
+    """Check the bounds of `full_jitter`.
+
+    Raises:
+        LocalProtocolError: One is negative, or they are in the wrong order.
+    """
+    if not 0 <= first_delay <= max_delay:
+        msg = f"{policy}: delays must be 0 <= first_delay <= max_delay, got {first_delay!r} and {max_delay!r}"
+        raise LocalProtocolError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +99,7 @@ class Reconnect:
             not committed are lost, as after a loss.
         retry_first: Also retry the first connection. By default `connect` raises if no host answers, because a wrong
             address should be seen at once.
-        chance: Source of the jitter: returns a random number from 0 to 1.
+        random: Source of the jitter: returns a random number from 0 to 1.
 
     Sources: M. Brooker, "Exponential Backoff and Jitter" (2015).
     """
@@ -100,15 +111,12 @@ class Reconnect:
     stable_after: float = 10.0
     fail_back_after: float | None = None
     retry_first: bool = False
-    chance: Callable[[], float] = field(default=random.random, repr=False)
+    random: Callable[[], float] = field(default=uniform, repr=False)
 
     def __post_init__(self) -> None:
-        for name, value in (("first_delay", self.first_delay), ("stable_after", self.stable_after)):
-            if not value >= 0:
-                msg = f"Reconnect: {name} must be 0 seconds or more, got {value!r}"
-                raise LocalProtocolError(msg)
-        if not self.max_delay >= self.first_delay:
-            msg = f"Reconnect: max_delay must be at least first_delay ({self.first_delay!r}), got {self.max_delay!r}"
+        check_delays("Reconnect", self.first_delay, self.max_delay)
+        if not self.stable_after >= 0:
+            msg = f"Reconnect: stable_after must be 0 seconds or more, got {self.stable_after!r}"
             raise LocalProtocolError(msg)
         if self.attempts is not None and self.attempts < 1:
             msg = f"Reconnect: attempts must be at least 1, or None for no limit, got {self.attempts!r}"
@@ -120,7 +128,7 @@ class Reconnect:
 
     def delay(self, failed: int) -> float:
         """Return the seconds to wait after this many failed attempts in a row."""
-        return full_jitter(self.chance, self.first_delay, self.max_delay, failed)
+        return full_jitter(self.random, self.first_delay, self.max_delay, failed)
 
 
 class Refusals:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
+
+from typing_extensions import TypeIs
 
 from trio_stomp.brokers import Profile, ProfileName, profile_named
 from trio_stomp.errors import LocalProtocolError
@@ -22,48 +25,75 @@ _DRAFT: Final = "draft"
 # Frequent enough to detect a dead connection soon, rare enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
-__all__ = ["ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
+__all__ = ["CommonOptions", "ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
 
 
-class ConnectOptions(TypedDict, total=False):
-    """The keyword arguments of `connect`, for programs that collect them in a dict: ``connect(url, **options)``."""
+class CommonOptions(TypedDict, total=False):
+    """The keyword arguments that `connect` has in asynchronous and in synchronous code."""
 
     login: str | None
     passcode: str | None
-    credentials: Credentials | None
     vhost: str | None
+    headers: HeaderInput | None
+
     versions: Sequence[str]
+    profile: Profile | ProfileName | None
     heart_beat: tuple[float, float]
     heart_beat_margin: float
+
     tls: ssl.SSLContext | bool
-    limits: Limits | None
-    profile: Profile | ProfileName | None
-    connect_timeout: float
-    disconnect_timeout: float
-    timeout: float | None
-    outbox_bytes: int
-    reconnect: Reconnect | bool | None
-    stagger: float | None
-    unconfirmed_messages: int
-    unconfirmed_bytes: int
-    headers: HeaderInput | None
-    hooks: Hooks | Sequence[Hooks]
     proxy: str | None
     websocket_headers: HeaderInput | None
     websocket_message_bytes: int | None
+
+    timeout: float | None
+    connect_timeout: float
+    disconnect_timeout: float
+
+    reconnect: Reconnect | bool | None
+    connect_attempt_delay: float | None
+
+    limits: Limits | None
+    outbox_bytes: int
+    unconfirmed_messages: int
+    unconfirmed_bytes: int
+
+    hooks: Hooks | Sequence[Hooks]
+
+
+class ConnectOptions(CommonOptions, total=False):
+    """The keyword arguments of `connect`, for programs that collect them in a dict: ``connect(url, **options)``."""
+
+    credentials: Credentials | None
 
 
 # No heart-beat or handshake takes this many seconds; other clients use milliseconds.
 _SURELY_MILLISECONDS: Final = 1000
 
 
-def _positive(name: str, value: float) -> float:
+def _is_number(value: object) -> TypeIs[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _seconds(name: str, value: object) -> float:
+    if not _is_number(value):
+        raise LocalProtocolError(f"{name} must be a number of seconds, got {value!r}")
     if not value > 0:
         raise LocalProtocolError(f"{name} must be more than 0 seconds, got {value!r}")
     if _SURELY_MILLISECONDS <= value < inf:
         raise LocalProtocolError(f"{name} is in seconds, and {value!r} looks like milliseconds: use {value / 1000:g}")
+    return value
+
+
+def _attempt_delay(value: object) -> float | None:
+    return None if value is None else _seconds("connect_attempt_delay", value)
+
+
+def _at_least(least: int, name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise LocalProtocolError(f"{name} must be an int of at least {least}, got {value!r}")
     return value
 
 
@@ -76,7 +106,7 @@ def _timeout(value: object) -> float | None:
 
 
 def _offer(value: object) -> HeartBeatOffer:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if _is_number(value):
         raise LocalProtocolError(
             f"heart_beat must be a pair of seconds, sent and received, got {value!r}: use heart_beat=({value}, {value})"
         )
@@ -103,7 +133,7 @@ def _reconnect(value: object) -> Reconnect | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(TransportOptions):
-    """The options of one client, checked and with defaults.
+    """The options of one client, checked and with defaults. Each has the name of the argument of `connect`.
 
     Attributes:
         draft: Whether to speak the early draft of STOMP 1.0; `versions` is then 1.0 alone.
@@ -114,90 +144,77 @@ class Settings(TransportOptions):
     passcode: str | None = field(default=None, repr=False)
     credentials: Credentials | None = field(default=None, repr=False)
     vhost: str | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     draft: bool = False
-    offer: HeartBeatOffer = _DEFAULT_OFFER
-    heart_beat_margin: float = 2.5
-    limits: Limits = field(default_factory=Limits)
     profile: Profile | None = None
+    heart_beat: HeartBeatOffer = _DEFAULT_OFFER
+    heart_beat_margin: float = 2.5
+    websocket_message_bytes: int | None = None
+    timeout: float | None = None
     connect_timeout: float = 10
     disconnect_timeout: float = 10
-    timeout: float | None = None
-    outbox_bytes: int = 1024 * 1024
     reconnect: Reconnect | None = None
-    stagger: float | None = None
+    connect_attempt_delay: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    outbox_bytes: int = 1024 * 1024
     unconfirmed_messages: int = 100_000
     unconfirmed_bytes: int = 64 * 1024 * 1024
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     hooks: tuple[Hooks, ...] = ()
-    websocket_message_bytes: int | None = None
 
     @classmethod
-    def of(cls, urls: str | Sequence[str] | Endpoint, options: ConnectOptions) -> Settings:
+    def of(cls, urls: str | Sequence[str] | Endpoint, options: Mapping[str, object]) -> Settings:
         """Check the arguments of `connect`.
+
+        Args:
+            urls: The brokers.
+            options: Some of `ConnectOptions`; the others have their defaults.
 
         Raises:
             LocalProtocolError: An option is invalid; the message says what was expected.
         """
-        listed = [] if isinstance(urls, Endpoint) else _listed(urls)
-        if not listed and not isinstance(urls, Endpoint):
-            msg = "connect() needs at least one broker URL"
-            raise LocalProtocolError(msg)
-        profile = options.get("profile")
-        margin = options.get("heart_beat_margin", _DEFAULTS.heart_beat_margin)
-        stagger = options.get("stagger")
-        if margin < 1:
-            msg = f"heart_beat_margin must be at least 1 interval, got {margin!r}"
-            raise LocalProtocolError(msg)
-        has_tls, vhost = bool(options.get("tls")), options.get("vhost")
-        endpoints = (urls,) if isinstance(urls, Endpoint) else _endpoints(listed, has_tls=has_tls)
-        versions, draft = _versions(options.get("versions", ALL_VERSIONS))
-        if draft:
-            _require_no_vhost(vhost, endpoints)
-        return cls(
-            endpoints=endpoints,
-            login=options.get("login"),
-            passcode=options.get("passcode"),
-            credentials=options.get("credentials"),
-            vhost=vhost,
-            versions=versions,
-            draft=draft,
-            offer=_offer(options["heart_beat"]) if "heart_beat" in options else _DEFAULT_OFFER,
-            heart_beat_margin=margin,
-            tls=options.get("tls", False),
-            limits=options.get("limits") or _DEFAULTS.limits,
-            profile=profile_named(profile) if isinstance(profile, str) else profile,
-            connect_timeout=_positive("connect_timeout", options.get("connect_timeout", _DEFAULTS.connect_timeout)),
-            disconnect_timeout=_positive(
-                "disconnect_timeout", options.get("disconnect_timeout", _DEFAULTS.disconnect_timeout)
-            ),
-            timeout=_timeout(options.get("timeout")),
-            outbox_bytes=options.get("outbox_bytes", _DEFAULTS.outbox_bytes),
-            reconnect=_reconnect(options.get("reconnect")),
-            stagger=None if stagger is None else _positive("stagger", stagger),
-            unconfirmed_messages=options.get("unconfirmed_messages", _DEFAULTS.unconfirmed_messages),
-            unconfirmed_bytes=options.get("unconfirmed_bytes", _DEFAULTS.unconfirmed_bytes),
-            headers=tuple(header_pairs(options.get("headers"))),
-            hooks=_hooks(options.get("hooks", ())),
-            proxy=_proxy(options.get("proxy")),
-            websocket_headers=tuple(header_pairs(options.get("websocket_headers"))),
-            websocket_message_bytes=_message_bytes(options.get("websocket_message_bytes")),
-        )
+        checked: dict[str, object] = {
+            name: _CHECKS[name](value) if name in _CHECKS else value for name, value in options.items()
+        }
+        if "versions" in options:
+            checked["versions"], checked["draft"] = _versions(options["versions"])
+        endpoints = (urls,) if isinstance(urls, Endpoint) else _endpoints(urls, has_tls=bool(options.get("tls")))
+        # The types are those of `connect`, or of what checks them.
+        settings = cls(endpoints=endpoints, **checked)  # type: ignore[arg-type]
+        if settings.draft:
+            _require_no_vhost(settings.vhost, endpoints)
+        return settings
 
 
-_DEFAULTS: Final = Settings(endpoints=())
+def _margin(value: object) -> float:
+    if not _is_number(value) or not value >= 1:
+        raise LocalProtocolError(f"heart_beat_margin must be at least 1 interval, got {value!r}")
+    return value
 
 
-def _hooks(given: Hooks | Sequence[Hooks]) -> tuple[Hooks, ...]:
-    listed = (given,) if isinstance(given, Hooks) else tuple(given)
-    for hooks in listed:
-        _require_hooks(hooks)
-    return listed
+def _profile(value: object) -> Profile | None:
+    if value is None or isinstance(value, Profile):
+        return value
+    if isinstance(value, str):
+        return profile_named(value)
+    raise LocalProtocolError(f"profile must be the name of a broker, or a Profile, got {value!r}")
 
 
-def _require_hooks(hooks: object) -> None:
+def _limits(value: object) -> Limits:
+    if value is not None and not isinstance(value, Limits):
+        raise LocalProtocolError(f"limits must be Limits, got {value!r}")
+    return value or Limits()
+
+
+def _hooks(given: object) -> tuple[Hooks, ...]:
+    listed = tuple(cast("Iterable[object]", given)) if isinstance(given, Iterable) else (given,)
+    return tuple(map(_checked_hooks, listed))
+
+
+def _checked_hooks(hooks: object) -> Hooks:
     if not isinstance(hooks, Hooks):
         msg = f"hooks must be Hooks, or a list of them, got {hooks!r}; derive yours from trio_stomp.Hooks"
         raise LocalProtocolError(msg)
+    return hooks
 
 
 def _listed(urls: str | Iterable[object]) -> list[object]:
@@ -211,8 +228,10 @@ def _listed(urls: str | Iterable[object]) -> list[object]:
         raise LocalProtocolError(msg) from None
 
 
-def _endpoints(urls: Sequence[object], *, has_tls: bool) -> tuple[Endpoint, ...]:
-    endpoints = tuple(map(Endpoint.parse, urls))
+def _endpoints(urls: str | Iterable[object], *, has_tls: bool) -> tuple[Endpoint, ...]:
+    endpoints = tuple(map(Endpoint.parse, _listed(urls)))
+    if not endpoints:
+        raise LocalProtocolError("connect() needs at least one broker URL")
     if has_tls and any(endpoint.transport is Transport.UNIX for endpoint in endpoints):
         # Ignoring it would give up TLS silently, and a Unix socket has no host name to verify.
         msg = (
@@ -222,20 +241,21 @@ def _endpoints(urls: Sequence[object], *, has_tls: bool) -> tuple[Endpoint, ...]
     return endpoints
 
 
-def _message_bytes(value: int | None) -> int | None:
-    if value is not None and value < SMALLEST_MESSAGE_BYTES:
-        msg = f"websocket_message_bytes must be at least {SMALLEST_MESSAGE_BYTES}, got {value!r}"
-        raise LocalProtocolError(msg)
-    return value
+def _pairs(value: object) -> tuple[tuple[str, str], ...]:
+    return tuple(header_pairs(cast("HeaderInput | None", value)))
 
 
-def _proxy(url: str | None) -> Proxy | None:
+def _message_bytes(value: object) -> int | None:
+    return None if value is None else _at_least(SMALLEST_MESSAGE_BYTES, "websocket_message_bytes", value)
+
+
+def _proxy(url: object) -> Proxy | None:
     return None if url is None else Proxy.parse(url)
 
 
-def _versions(names: Sequence[str]) -> tuple[tuple[Version, ...], bool]:
+def _versions(names: object) -> tuple[tuple[Version, ...], bool]:
     """Return the versions to offer, and whether to speak the draft of 1.0."""
-    given = () if isinstance(names, str) else tuple(names)
+    given = () if isinstance(names, str) or not isinstance(names, Iterable) else tuple(cast("Iterable[str]", names))
     if _DRAFT in given:
         if any(name != _DRAFT for name in given):
             msg = (
@@ -258,3 +278,25 @@ def _require_no_vhost(vhost: str | None, endpoints: Sequence[Endpoint]) -> None:
     if named is not None:
         msg = f"the early draft of STOMP has no virtual hosts, got {named!r}; leave out vhost= and the path of the URL"
         raise LocalProtocolError(msg)
+
+
+# What checks the value of an option, and makes of it what the connection uses.
+_CHECKS: Final[Mapping[str, Callable[[object], object]]] = {
+    "headers": _pairs,
+    "profile": _profile,
+    "heart_beat": _offer,
+    "heart_beat_margin": _margin,
+    "proxy": _proxy,
+    "websocket_headers": _pairs,
+    "websocket_message_bytes": _message_bytes,
+    "timeout": _timeout,
+    "connect_timeout": partial(_seconds, "connect_timeout"),
+    "disconnect_timeout": partial(_seconds, "disconnect_timeout"),
+    "reconnect": _reconnect,
+    "connect_attempt_delay": _attempt_delay,
+    "limits": _limits,
+    "outbox_bytes": partial(_at_least, 1, "outbox_bytes"),
+    "unconfirmed_messages": partial(_at_least, 1, "unconfirmed_messages"),
+    "unconfirmed_bytes": partial(_at_least, 1, "unconfirmed_bytes"),
+    "hooks": _hooks,
+}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ssl
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypedDict
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import trio_stomp.blocking
-from trio_stomp.client import Client, Reconnect, connect
+from trio_stomp.client import Client, CommonOptions, Reconnect, connect
 from trio_stomp.protocol import is_secret_header
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 
@@ -20,17 +20,6 @@ _RECONNECT_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _HEART_BEAT_SECONDS: Final = 10.0
 _LARGEST_DELAY_SECONDS: Final = 5.0
-
-
-class _Options(TypedDict):
-    login: str | None
-    passcode: str | None
-    vhost: str | None
-    connect_timeout: float
-    heart_beat: tuple[float, float]
-    headers: tuple[tuple[str, str], ...]
-    reconnect: Reconnect
-    tls: ssl.SSLContext | bool
 
 
 class Connection(Protocol):
@@ -131,13 +120,13 @@ class ConnectionOptions:
         """
         return trio_stomp.blocking.connect(self.urls, **self._options())
 
-    def _options(self) -> _Options:
+    def _options(self) -> CommonOptions:
         policy = Reconnect(
             max_delay=min(_LARGEST_DELAY_SECONDS, self.reconnect_timeout),
             deadline=self.reconnect_timeout,
             retry_first=True,
         )
-        return _Options(
+        return CommonOptions(
             login=self.login,
             passcode=self.passcode,
             vhost=self.vhost,
