@@ -9,15 +9,15 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks.order import Order
+from benchmarks.order import UVLOOP, Order
 from benchmarks.payload import BODY
 from benchmarks.results import OURS, RAW
 
-__all__ = ["ROOT", "Contender", "ContenderFailed", "aiostomp", "contenders", "own", "python_peer"]
+__all__ = ["ROOT", "Contender", "ContenderFailed", "aiostomp", "contenders", "on_uvloop", "own", "python_peer"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _HERE: Final = Path(__file__).resolve().parent
@@ -96,6 +96,11 @@ def own(name: str, module: str) -> Contender:
     """A module of benchmarks/contestants."""
     version = importlib.metadata.version("trio-stomp" if name == OURS else "trio")
     return Contender(name, version, (sys.executable, "-m", f"benchmarks.contestants.{module}"))
+
+
+def on_uvloop(contender: Contender) -> Contender:
+    """The same client of asyncio's, on uvloop."""
+    return replace(contender, name=f"{contender.name}, {UVLOOP}", more=(UVLOOP,))
 
 
 def aiostomp() -> Contender | None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-__all__ = ["Meter", "Order", "allow_files", "answer"]
+__all__ = ["UVLOOP", "Meter", "Order", "allow_files", "answer", "run_on_asyncio"]
+
+# As an argument after the order: run on this event loop.
+UVLOOP: Final = "uvloop"
+
 
 # Two files for each of a thousand connections would be enough; the rest is Python's own.
 _FILES: Final = 4096
@@ -133,6 +138,16 @@ def allow_files() -> None:
     """Let this process have as many connections as are asked for."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+
+
+def run_on_asyncio(main: Coroutine[object, object, object]) -> None:
+    """Run a client of asyncio's to the end."""
+    if UVLOOP in sys.argv:
+        import uvloop  # noqa: PLC0415  # there is none for Windows
+
+        uvloop.run(main)
+    else:
+        asyncio.run(main)
 
 
 def answer(result: Mapping[str, float]) -> NoReturn:

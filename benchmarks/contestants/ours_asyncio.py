@@ -1,13 +1,12 @@
-"""trio_stomp on asyncio, as its manual says to use it."""
+"""trio_stomp on asyncio, or on uvloop if an argument says so, as its manual says to use it."""
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
 import trio_stomp
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Meter, Order, answer, run_on_asyncio
 from benchmarks.payload import BODY, outgoing_headers
 
 _TYPE = "application/json"
@@ -96,7 +95,7 @@ SCENARIOS = {each.__name__: each for each in (receive, acknowledge, send, receip
 def main() -> NoReturn:
     """Do what the order says."""
     order = Order.from_argument()
-    asyncio.run(SCENARIOS[order.scenario](order))
+    run_on_asyncio(SCENARIOS[order.scenario](order))
     raise AssertionError
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.bench import Bench
-from benchmarks.contenders import Contender, aiostomp, own
+from benchmarks.contenders import Contender, aiostomp, on_uvloop, own
+from benchmarks.order import UVLOOP
 from benchmarks.results import RAW, Row
 
 __all__ = [
@@ -65,6 +67,8 @@ def measure_synchronous(bench: Bench) -> None:
 def measure_asyncio(bench: Bench) -> None:
     """All of ASYNCIO, in rounds."""
     contenders = [bench.ours("ours_asyncio"), *(each for each in bench.contenders if each.name == "stompman")]
+    if importlib.util.find_spec(UVLOOP) is not None:
+        contenders += map(on_uvloop, contenders[:])
     other = aiostomp()
     for scenario, row in ASYNCIO.items():
         others = [other] if other is not None and scenario in _UNCONFIRMED else []

@@ -1,4 +1,4 @@
-"""stompman: asyncio, handlers."""
+"""stompman: asyncio or, if an argument says so, uvloop; handlers."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ from stompman.serde import FrameParser, dump_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import decode_rates, encode_rates
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Meter, Order, answer, run_on_asyncio
 from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
@@ -115,4 +115,4 @@ def codec():
 if order.scenario == "codec":
     codec()
 else:
-    asyncio.run(produce() if order.scenario in {"send", "receipts", "publisher"} else consume())
+    run_on_asyncio(produce() if order.scenario in {"send", "receipts", "publisher"} else consume())
