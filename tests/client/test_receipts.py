@@ -9,7 +9,8 @@ import trio
 import trio.testing
 
 from trio_stomp.errors import BrokerError, ConnectionLost, DeliveryStatus
-from trio_stomp.session.receipts import Publication, Receipts, Window
+from trio_stomp.session.publication import Publication, Window
+from trio_stomp.session.receipts import Receipts
 
 
 class Calls:
@@ -31,7 +32,9 @@ def book(calls: Calls | None = None) -> Receipts:
 
 def publish(receipts: Receipts, window: Window | None = None, size: int = 10) -> Publication:
     receipt_id = receipts.new_id()
-    return Publication(receipts, f"{receipts.prefix}{receipt_id}", "/queue/a", size, receipt_id, b"SEND", window)
+    message = Publication(f"{receipts.prefix}{receipt_id}", "/queue/a", size, receipt_id, b"SEND", window)
+    receipts.enter(message)
+    return message
 
 
 def answer(receipts: Receipts, *messages: Publication) -> int:
@@ -47,7 +50,7 @@ def refused() -> BrokerError:
 def test_room_when_a_bound_is_reached_exactly_then_there_is_room_up_to_it_and_not_beyond(kind: str) -> None:
     receipts = Receipts(max_messages=3, max_bytes=100)
     window = Window(max_messages=3, max_bytes=100)
-    bounded = receipts if kind == "session" else window
+    bounded = receipts.unconfirmed if kind == "session" else window
     assert bounded.has_room(1000)
     publish(receipts, window, size=40)
     assert (bounded.has_room(60), bounded.has_room(61)) == (True, False)
@@ -148,7 +151,7 @@ def test_message_when_answered_or_refused_then_it_is_settled_once() -> None:
     assert receipts.refuse(one._receipt_id, refused()) is False
     assert receipts.refuse(other._receipt_id, refused()) is True
     assert (one.delivery, other.delivery) == (DeliveryStatus.CONFIRMED, DeliveryStatus.REJECTED)
-    assert len(receipts) == len(receipts.messages) == receipts.body_bytes == 0
+    assert len(receipts) == len(receipts.messages) == receipts.unconfirmed.messages == receipts.unconfirmed.bytes == 0
 
 
 def test_message_when_its_connection_has_ended_and_another_follows_then_only_that_one_answers() -> None:
@@ -249,7 +252,7 @@ async def test_room_when_a_message_is_settled_then_the_next_one_goes_on(
     first = publish(receipts)
     with trio.fail_after(1):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(receipts.wait_for_room, 10)
+            nursery.start_soon(receipts.unconfirmed.acquire, 10, trio.lowlevel.checkpoint)
             await trio.testing.wait_all_tasks_blocked()
             match end:
                 case "confirmed":
@@ -337,13 +340,13 @@ def test_counts_when_messages_are_confirmed_refused_and_given_up_then_they_add_u
     receipts, window = book(), Window(10, 1000)
     sent = [publish(receipts, window) for _ in range(4)]
     receipts.confirm([sent[2]._receipt_id, sent[0]._receipt_id, "nobody"])
-    assert (window.in_flight, window.body_bytes, window.confirmed, window.failed) == (2, 20, 2, {})
+    assert (window.messages, window.bytes, window.confirmed, window.failed) == (2, 20, 2, {})
     receipts.reject(sent[1], ConnectionLost("no"))
     receipts.give_up(sent[3])
     receipts.give_up(sent[3])
-    assert (window.in_flight, window.body_bytes, window.confirmed) == (0, 0, 2)
+    assert (window.messages, window.bytes, window.confirmed) == (0, 0, 2)
     assert window.take_failed() == [sent[1], sent[3]]
-    assert (len(receipts), receipts.body_bytes) == (0, 0)
+    assert (len(receipts), receipts.unconfirmed.messages, receipts.unconfirmed.bytes) == (0, 0, 0)
 
 
 async def test_wait_when_many_are_confirmed_at_once_then_the_sender_is_woken_once() -> None:
@@ -352,8 +355,8 @@ async def test_wait_when_many_are_confirmed_at_once_then_the_sender_is_woken_onc
     in_flight: list[int] = []
 
     async def wait() -> None:
-        await window.wait_for_room(10)
-        in_flight.append(window.in_flight)
+        await window.acquire(10, trio.lowlevel.checkpoint)
+        in_flight.append(window.messages)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
@@ -369,7 +372,7 @@ async def test_wait_when_a_quarter_of_the_window_is_free_then_it_ends_at_once(
     sent = [publish(receipts, window) for _ in range(4)]
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(window.wait_for_room, 10)
+        nursery.start_soon(window.acquire, 10, trio.lowlevel.checkpoint)
         await trio.testing.wait_all_tasks_blocked()
         answer(receipts, sent[0])
     assert trio.current_time() == began
@@ -381,7 +384,7 @@ async def test_wait_when_bytes_are_freed_little_by_little_then_it_ends_when_they
     ended = trio.Event()
 
     async def wait() -> None:
-        await window.wait_for_room(90)
+        await window.acquire(90, trio.lowlevel.checkpoint)
         ended.set()
 
     async with trio.open_nursery() as nursery:
@@ -415,8 +418,8 @@ async def test_wait_when_receipts_come_one_by_one_then_the_sender_sleeps_until_a
     in_flight: list[int] = []
 
     async def wait() -> None:
-        await window.wait_for_room(10)
-        in_flight.append(window.in_flight)
+        await window.acquire(10, trio.lowlevel.checkpoint)
+        in_flight.append(window.messages)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
@@ -433,7 +436,7 @@ async def test_wait_when_the_rest_is_never_confirmed_then_the_sender_goes_on_wit
     sent = [publish(receipts, window) for _ in range(40)]
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(window.wait_for_room, 10)
+        nursery.start_soon(window.acquire, 10, trio.lowlevel.checkpoint)
         await trio.sleep(5)
         answer(receipts, sent[7])
     assert 5 < trio.current_time() - began < 5.01

@@ -26,14 +26,15 @@ from trio_stomp.errors import StompError
 from trio_stomp.session import connection_tasks, reconnecting, resubscribing
 from trio_stomp.session.buffer import Inbox
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.receipts import Publication, Receipts, Window
+from trio_stomp.session.publication import Publication, Window
+from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.session import Session
 
 __all__ = ["PLANTED", "planted", "search"]
 
 _post: Final = Connection.post
 _confirm: Final = Receipts.confirm
-_settled: Final = Window.settled
+_release: Final = Window.release
 _tell: Final = Publication._tell
 _wake: Final = Inbox.wake
 _lose_all: Final = Receipts.lose_all
@@ -186,10 +187,10 @@ def _waking_no_consumer() -> _Patch:
 def _keeping_a_place() -> _Patch:
     numbers = itertools.count(1)
 
-    def settled(window: Window, count: int, size: int) -> None:
-        _settled(window, count - (next(numbers) % 5 == 0), size)
+    def release(window: Window, count: int, size: int) -> None:
+        _release(window, count - (next(numbers) % 5 == 0), size)
 
-    return Window, "settled", settled
+    return Window, "release", release
 
 
 def _always_room(_window: Window, _size: int) -> bool:

@@ -66,7 +66,7 @@ class Publisher:
     @property
     def in_flight(self) -> int:
         """Number of messages that await their RECEIPT."""
-        return self._window.in_flight
+        return self._window.messages
 
     async def send(
         self,
@@ -126,11 +126,10 @@ class Publisher:
         else:
             message = (destination, body, headers, content_type, options)
         size, window = len(message[1]), self._window
-        has_room = not window.order.taken and window.has_room(size)
         if timeout is not None:
             checked_seconds(timeout)
-        connection = has_room and self._session.at_once(size)
-        if not connection:
+        connection = self._session.at_once(size) if window.is_free(size) else None
+        if connection is None:
             seconds = limit_of(timeout, self._session.settings.timeout)
             async with Limit(seconds, f"send() of a publisher to {message[0]!r}", self._session) as limit:
                 limit.when_reached = self._note_full
@@ -167,8 +166,9 @@ class Publisher:
                         session.rested()
                     message = parts_of(each)
                     size = len(message[1])
-                    has_room = not window.order.taken and window.has_room(size)
-                    connection = (has_room and session.at_once(size)) or await self._turn(size)
+                    connection = session.at_once(size) if window.is_free(size) else None
+                    if connection is None:
+                        connection = await self._turn(size)
                     publications.append(publish(connection, message, window))
             finally:
                 limit.sent = len(publications)
@@ -179,10 +179,7 @@ class Publisher:
         """Wait for room in the window, and for this caller's turn."""
         session, window = self._session, self._window
         try:
-            # Held while the caller waits for its turn, too: nothing else may take the room that it has found.
-            async with window.order:
-                await window.wait_for_room(size)
-                return await session.turn(size)
+            return await window.acquire(size, partial(session.turn, size))
         except StompError as error:
             if session.failure is None:
                 raise

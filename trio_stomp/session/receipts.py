@@ -9,7 +9,7 @@ message (`Publication`) is not, as long as another connection follows: there, al
 order and before anything new, each with its stable id. A broker that detects duplicates by that id drops the second
 copy; with other brokers, the receiver can. A message that was confirmed is never sent again.
 
-Messages are bounded twice: all of a session here, and those of one publisher by its `Window`.
+Messages are bounded twice, each time by a `Budget`: all of a session here, and those of one publisher by its `Window`.
 """
 
 # Users see the public attributes of an entry; the book uses the others.
@@ -25,298 +25,31 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import anyio
-import anyio.lowlevel
 
 from trio_stomp.brokers import REPLY_PREFIXES
-from trio_stomp.errors import BrokerError, DeliveryStatus, StompError, UnconfirmedMessage
+from trio_stomp.errors import BrokerError, DeliveryStatus, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol
-from trio_stomp.runtime import Waiter, new_wait_queue, new_waiter
+from trio_stomp.runtime import new_wait_queue
+from trio_stomp.session.budget import Budget
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendCallback
-from trio_stomp.session.limits import Limit, limit_of
-from trio_stomp.session.turns import Turns
+from trio_stomp.session.publication import EncodeHead, Publication, Window
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
 
-__all__ = ["Awaiting", "Encode", "EncodeHead", "Publication", "Receipt", "Receipts", "Window", "unconfirmed"]
+__all__ = ["Awaiting", "Receipt", "Receipts"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 V = TypeVar("V")
 
-# Encodes the SEND of a message for one connection.
-Encode = Callable[[ClientProtocol], bytes]
-
-
-class EncodeHead:
-    """Encodes the SEND of a message whose body comes from a source, up to the body.
-
-    Args:
-        destination: The destination.
-        headers: The headers.
-        transaction: The transaction, if any.
-        source: The source.
-    """
-
-    def __init__(
-        self, destination: str, headers: Sequence[tuple[str, str]], transaction: str | None, source: BodySource
-    ) -> None:
-        self.source = source
-        self._destination = destination
-        self._headers = headers
-        self._transaction = transaction
-
-    def __call__(self, protocol: ClientProtocol) -> bytes:
-        """Encode it for one connection."""
-        return protocol.send_head(
-            self._destination, self.source.size, headers=self._headers, transaction=self._transaction
-        )
-
-
-# Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
+# A member of an enumeration takes five times as long to look up as a name of a module, and each message asks for this.
 _CONFIRMED: Final = DeliveryStatus.CONFIRMED
-_UNKNOWN: Final = DeliveryStatus.UNKNOWN
 
 # Requesters that have gone. A request that was redelivered for one comes soon after its loss.
 _REMEMBERED: Final = 10_000
-
-# Below every count of messages.
-_NEVER: Final = -1
-# Waking a sender costs more than sending a message, and brokers that confirm one by one would wake it for each. So it
-# sleeps until this fraction of the window is free, but not longer than a moment, since no more RECEIPTs may come.
-_GOOD_PART: Final = 4
-_MOMENT: Final = 0.002
-
-
-class Publication:
-    """A message that was sent with a receipt, and its outcome. `Publisher.send` returns it.
-
-    Attributes:
-        id: Its stable id, which is the same each time that it is sent.
-        destination: Its destination.
-        body_bytes: The length of its body.
-        delivery: The outcome; UNKNOWN until the broker answers.
-        error: Why it was not confirmed, or None.
-    """
-
-    __slots__ = (
-        "_content",
-        "_ended",
-        "_receipt_id",
-        "_sleeping",
-        "_window",
-        "body_bytes",
-        "delivery",
-        "destination",
-        "error",
-        "id",
-    )
-
-    def __init__(
-        self,
-        receipts: Receipts,
-        stable_id: str,
-        destination: str,
-        size: int,
-        receipt_id: str,
-        content: bytes | Encode,
-        window: Window | None = None,
-        ended: SendCallback | None = None,
-    ) -> None:
-        self.id = stable_id
-        self.destination = destination
-        self.body_bytes = size
-        self.delivery = _UNKNOWN
-        self.error: StompError | None = None
-        self._receipt_id = receipt_id
-        self._window = window
-        # Its SEND, or a function that encodes it if it differs between connections; None once it is settled.
-        self._content: bytes | Encode | None = content
-        # Reports the outcome to the hooks.
-        self._ended = ended
-        self._sleeping: list[Waiter] | None = None
-        # Entered in the book here, because each message would pay for another call.
-        receipts.messages[receipt_id] = self
-        receipts.body_bytes += size
-        if window is not None:
-            window.in_flight += 1
-            window.body_bytes += size
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the outcome is final."""
-        return self._content is None
-
-    async def wait(self, *, timeout: float | None = None) -> None:
-        """Wait until the broker has confirmed it.
-
-        Args:
-            timeout: Seconds to wait at most. Default: that of `connect`.
-
-        Raises:
-            BrokerError: The broker refused it.
-            ConnectionLost: The connection is lost for good; the message may or may not have arrived.
-            OperationTimeout: The broker has not confirmed it in time.
-
-        Cancellation: nothing changes; you may wait again. The same is true at the `timeout`.
-        """
-        # What `send` awaits has no window.
-        seconds = None if timeout is None and self._window is None else self._limit(timeout)
-        # Does not call `wait_settled`: another coroutine in between costs time with each answer.
-        if self._content is not None:
-            if seconds is None:
-                await self._waiter().wait()
-            else:
-                await self._wait_within(seconds, "wait()")
-        else:
-            await anyio.lowlevel.checkpoint_if_cancelled()
-        if self.error is not None:
-            if self._window is not None:
-                self._window.failure_seen(self)
-            raise renewed(self.error)
-
-    async def wait_settled(self, *, timeout: float | None = None) -> None:
-        """Wait until the outcome is final; then see `delivery`.
-
-        Args:
-            timeout: Seconds to wait at most. Default: that of `connect`.
-
-        Raises:
-            OperationTimeout: The broker has not answered in time.
-
-        Cancellation: nothing changes; you may wait again. The same is true at the `timeout`.
-        """
-        seconds = self._limit(timeout)
-        if self._content is not None:
-            await self._wait_within(seconds, "wait_settled()")
-        else:
-            await anyio.lowlevel.checkpoint_if_cancelled()
-
-    def _limit(self, timeout: float | None) -> float | None:
-        window = self._window
-        return limit_of(timeout, None if window is None else window.timeout)
-
-    async def _wait_within(self, seconds: float | None, call: str) -> None:
-        async with Limit(seconds, f"{call} for message {self.id!r} to {self.destination!r}") as limit:
-            limit.outcome = "the broker has not confirmed it yet, and you may wait again"
-            limit.sent, limit.unconfirmed = 1, (unconfirmed(self),)
-            waiter = self._waiter()
-            try:
-                await waiter.wait()
-            finally:
-                # A program may wait a little, again and again.
-                if self._sleeping is not None:
-                    self._sleeping.remove(waiter)
-
-    def _waiter(self) -> Waiter:
-        """Note a task to be woken when the message is settled: like an Event, without the cost of one for each."""
-        waiter = new_waiter()
-        if self._sleeping is None:
-            self._sleeping = [waiter]
-        else:
-            # Those of tasks that were canceled stay, and are woken in vain.
-            self._sleeping.append(waiter)
-        return waiter
-
-    def _tell(self) -> None:
-        """Wake the tasks that wait, and call the hooks. Called once, because a message is settled once."""
-        sleeping, self._sleeping = self._sleeping, None
-        for waiter in sleeping or ():
-            waiter.wake()
-        if self._ended is not None:
-            self._ended(self.delivery, self.error)
-
-    def __repr__(self) -> str:
-        return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"
-
-
-def unconfirmed(message: Publication) -> UnconfirmedMessage:
-    """Describe a message that was sent and not confirmed."""
-    reason = "its RECEIPT had not come" if message.error is None else str(message.error)
-    return UnconfirmedMessage(id=message.id, destination=message.destination, delivery=message.delivery, reason=reason)
-
-
-class Window:
-    """Counts the messages of one publisher that await their RECEIPT.
-
-    Args:
-        max_messages: Maximum number of messages.
-        max_bytes: Maximum size of their bodies together. A larger message is sent alone.
-        timeout: How many seconds to wait for one of them, by default; None for no limit.
-
-    Attributes:
-        timeout: The argument.
-        in_flight: Number of messages that await their RECEIPT.
-        body_bytes: Size of their bodies.
-        confirmed: Number of messages that the broker has confirmed.
-        failed: Messages that failed and were not reported yet, in order.
-        order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
-    """
-
-    def __init__(self, max_messages: int, max_bytes: int, timeout: float | None = None) -> None:
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
-        self.timeout = timeout
-        self._waiting = new_wait_queue()
-        # The count of messages in flight at which waiting tasks are woken.
-        self._wake_at = _NEVER
-        self.in_flight = 0
-        self.body_bytes = 0
-        self.confirmed = 0
-        self.failed: dict[Publication, None] = {}
-        self.order = Turns()
-
-    def has_room(self, size: int) -> bool:
-        """Whether there is room for one more message. While `order` is held, the room is for its holder."""
-        in_flight = self.in_flight
-        return not in_flight or (in_flight < self._max_messages and self.body_bytes + size <= self._max_bytes)
-
-    def settled(self, count: int, size: int) -> None:
-        """Remove messages from the count."""
-        self.in_flight -= count
-        self.body_bytes -= size
-        if self.in_flight <= self._wake_at:
-            # Once for a whole chunk of input: waiting tasks run when the reader has finished it.
-            self._wake_at = _NEVER
-            self._waiting.unpark_all()
-
-    def failure_seen(self, message: Publication) -> None:
-        """The failure of a message was reported to a task."""
-        self.failed.pop(message, None)
-
-    def take_failed(self) -> list[Publication]:
-        """Return the messages whose failure to report now. It is not reported again."""
-        failed, self.failed = list(self.failed), {}
-        return failed
-
-    async def wait_for_room(self, size: int) -> None:
-        """Wait, as the holder of `order`, until one more message may be added, and a moment longer for more room.
-
-        Cancellation: nothing changes.
-        """
-        if self.has_room(size):
-            return
-        while not self.has_room(size):
-            # The next settled message wakes this task, however few are left then.
-            await self._wait_for(self.in_flight)
-        enough = self._max_messages - self._max_messages // _GOOD_PART
-        if self.in_flight > enough:
-            with anyio.move_on_after(_MOMENT):
-                await self._wait_for(enough)
-
-    async def wait_empty(self) -> None:
-        """Wait until no message awaits its RECEIPT.
-
-        Cancellation: nothing changes.
-        """
-        while self.in_flight:
-            await self._wait_for(0)
-
-    async def _wait_for(self, in_flight: int) -> None:
-        self._wake_at = max(self._wake_at, in_flight)
-        await self._waiting.park()
 
 
 def _remember(known: dict[str, V], key: str, value: V) -> None:
@@ -433,8 +166,7 @@ class Receipts:
 
     Attributes:
         messages: The messages, by receipt id, in the order of sending.
-        body_bytes: Size of their bodies.
-        order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
+        unconfirmed: How many there may be.
         prefix: Precedes a receipt id to make a stable id.
         confirmed: Number of messages confirmed so far.
         resent: Number of messages sent again so far.
@@ -443,13 +175,11 @@ class Receipts:
     """
 
     def __init__(self, *, max_messages: int, max_bytes: int) -> None:
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
+        self.unconfirmed = Budget(max_messages, max_bytes)
         self._numbers = itertools.count(1)
         # Unique among all clients, because brokers remember ids to detect duplicates; short, because each SEND has it.
         self.prefix: Final = f"{secrets.token_hex(8)}-"
         self.messages: dict[str, Publication] = {}
-        self.body_bytes = 0
         self._others: dict[str, Awaiting] = {}
         # Where tasks wait until there are fewer entries.
         self._fewer = new_wait_queue()
@@ -458,7 +188,6 @@ class Receipts:
         self._newest_left = ""
         # Makes the reader of the current connection, if any, continue even if consumers are too slow.
         self._wake_reader: Callable[[], None] | None = None
-        self.order = Turns()
         self.has_woken_sender = False
         self.confirmed = 0
         self.resent = 0
@@ -528,10 +257,10 @@ class Receipts:
 
     def _confirmed(self, window: Window | None, count: int, size: int) -> None:
         self.confirmed += count
-        self.body_bytes -= size
+        self.unconfirmed.release(count, size)
         if window is not None:
             window.confirmed += count
-            window.settled(count, size)
+            window.release(count, size)
 
     def _confirm_other(self, receipt_id: str) -> bool:
         awaiting = self._take(receipt_id)
@@ -564,22 +293,19 @@ class Receipts:
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
-    def has_room(self, size: int) -> bool:
-        """Whether there is room for one more message. While `order` is held, the room is for its holder."""
-        messages = self.messages
-        return not messages or (len(messages) < self._max_messages and self.body_bytes + size <= self._max_bytes)
-
-    async def wait_for_room(self, size: int) -> None:
-        """Wait, as the holder of `order`, until one more message may be added.
-
-        Cancellation: nothing changes.
-        """
-        while not self.has_room(size):
-            await self._fewer.park()
+    def enter(self, message: Publication) -> None:
+        """Enter a message that is about to be written."""
+        self.messages[message._receipt_id] = message
+        window, size, unconfirmed = message._window, message.body_bytes, self.unconfirmed
+        unconfirmed.messages += 1
+        unconfirmed.bytes += size
+        if window is not None:
+            window.messages += 1
+            window.bytes += size
 
     def messages_of(self, window: Window) -> list[Publication]:
         """The messages of one publisher, in order."""
-        return [each for each in self.messages.values() if each._window is window] if window.in_flight else []
+        return [each for each in self.messages.values() if each._window is window] if window.messages else []
 
     def only_one(self) -> Publication | None:
         """Return the message that awaits its RECEIPT, if it is only one and no other was confirmed meanwhile."""
@@ -640,23 +366,15 @@ class Receipts:
         """Remove a message that was not confirmed."""
         if self.messages.pop(message._receipt_id, None) is None:
             return
-        self.body_bytes -= message.body_bytes
+        self.unconfirmed.release(1, message.body_bytes)
         self._fewer.unpark_all()
         message.error = error
         window = message._window
         if window is not None:
             window.failed[message] = None
-            window.settled(1, message.body_bytes)
+            window.release(1, message.body_bytes)
         message._content = None
         message._tell()
-
-    async def wait_no_messages(self) -> None:
-        """Wait until all messages are settled, on this connection or a later one.
-
-        Cancellation: nothing changes.
-        """
-        while self.messages:
-            await self._fewer.park()
 
     # --- replies to requesters --------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.link import Link
-    from trio_stomp.session.receipts import Publication
+    from trio_stomp.session.publication import Publication
     from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session
 

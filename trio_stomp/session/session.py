@@ -163,13 +163,10 @@ class Session:
         if connection is not None:
             return connection
         self.require_own_loop()
-        connection = await self._next_turn()
-        book = self.receipts
-        if confirmed_bytes is None or (not book.order.taken and book.has_room(confirmed_bytes)):
+        connection, unconfirmed = await self._next_turn(), self.receipts.unconfirmed
+        if confirmed_bytes is None or unconfirmed.is_free(confirmed_bytes):
             return connection
-        async with book.order:
-            await book.wait_for_room(confirmed_bytes)
-            return await self._next_turn()
+        return await unconfirmed.acquire(confirmed_bytes, self._next_turn)
 
     def require_own_loop(self) -> None:
         """Refuse a caller that runs in another event loop.
@@ -182,11 +179,11 @@ class Session:
 
     def at_once(self, confirmed_bytes: int | None = None) -> Connection | None:
         """Return the connection to send on if this caller may send at once. If not, await `turn`."""
-        connection, book = self._usable, self.receipts
+        connection = self._usable
         if (
             connection is not None
             and not self._order.taken
-            and (confirmed_bytes is None or (not book.order.taken and book.has_room(confirmed_bytes)))
+            and (confirmed_bytes is None or self.receipts.unconfirmed.is_free(confirmed_bytes))
             and connection.goes_at_once()
         ):
             return connection
@@ -457,7 +454,7 @@ class Session:
         deadline = current_time() + self.settings.disconnect_timeout
         if self.policy is not None:
             with move_on_at(deadline):
-                await self.receipts.wait_no_messages()
+                await self.receipts.unconfirmed.wait_empty()
                 if self.connection.stage in _LEFT:
                     # It is being left for another host; let that finish.
                     await self.connection.ended.wait()
