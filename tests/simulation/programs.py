@@ -103,10 +103,11 @@ class Job:
         leaves: bool = False,
         message: Message | None = None,
         received: Entry | None = None,
+        sender: int | None = None,
     ) -> None:
         """Send messages in a transaction, and acknowledge one that was received."""
         number = self.world.new_transaction()
-        entries = [self.new(destination, Kind.TRANSACTED, transaction=number) for _ in range(count)]
+        entries = [self.new(destination, Kind.TRANSACTED, transaction=number, sender=sender) for _ in range(count)]
         transaction: Transaction | None = None
         with self.sending(client, entries, Outcome.CONFIRMED):
             try:
@@ -345,11 +346,13 @@ class Consumer(Job):
     async def several(self, client: Client, subscription: Subscription) -> None:
         """Take messages in several tasks, of which all but one stop waiting now and then, and soon for good."""
         async with anyio.create_task_group() as tasks:
-            for rounds in (math.inf, 5, 5, 5):
-                tasks.start_soon(self._take_some, client, subscription, rounds, tasks.cancel_scope)
+            for task, rounds in enumerate((math.inf, 5, 5, 5)):
+                # Each sends in an order of its own.
+                sender = 1000 * (self.number + 1) + task
+                tasks.start_soon(self._take_some, client, subscription, rounds, sender, tasks.cancel_scope)
 
     async def _take_some(
-        self, client: Client, subscription: Subscription, rounds: float, scope: anyio.CancelScope
+        self, client: Client, subscription: Subscription, rounds: float, sender: int, scope: anyio.CancelScope
     ) -> None:
         limits = (math.inf,) if rounds == math.inf else (0.001, 0.01, 0.05, 0.2)
         try:
@@ -358,7 +361,7 @@ class Consumer(Job):
                 with anyio.move_on_after(self.chance.choice(limits)):
                     message = await anext(subscription)
                 if message is not None:
-                    await self._handle(client, message, self._take(message))
+                    await self._handle(client, message, self._take(message), sender)
                 rounds -= 1
         except (LeaveError, StopAsyncIteration):
             scope.cancel()
@@ -417,7 +420,7 @@ class Consumer(Job):
         entry = self.ledger.find(body, self._destination)
         return -1 if entry is None else entry.sender
 
-    async def _handle(self, client: Client, message: Message, entry: Entry | None) -> None:
+    async def _handle(self, client: Client, message: Message, entry: Entry | None, sender: int | None = None) -> None:
         """Handle a message, and settle it in one of many ways."""
         await self._pause()
         chance = self.chance
@@ -432,7 +435,7 @@ class Consumer(Job):
             and self._onward is not None
             and message.subscription.ack_mode is AckMode.CLIENT_INDIVIDUAL
         ):
-            await self.send_transaction(client, self._onward, 1, message=message, received=entry)
+            await self.send_transaction(client, self._onward, 1, message=message, received=entry, sender=sender)
         elif way == "fail" and client.profile.name != "ActiveMQ Artemis" and self._destination != SERVICE:
             raise LeaveError
         elif way == "nack" and self._destination != SERVICE:
