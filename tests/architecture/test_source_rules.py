@@ -38,7 +38,7 @@ RULES = (
             "trio_stomp/session/reconnecting.py:_read_again": "reads a file of the user's: its message is lost",
             "trio_stomp/client/connecting.py:_Serving.__aexit__": "carries the exception around the background tasks",
             "trio_stomp/runtime/_asyncio.py:_WaitQueue.park": "passes a wake-up on, whatever ended the wait",
-            "trio_stomp/session/race.py:Race.attempt": "carries an error around the nursery",
+            "trio_stomp/session/link.py:Race.attempt": "carries an error around the nursery",
             "trio_stomp/session/dialing.py:_credentials": "runs a function of the user's: the attempt failed",
             "trio_stomp/session/bodies.py:Codec.decode": "runs the user's decoder: what it raises is DecodeError",
             "trio_stomp/session/hooks.py:_contained": "runs hooks of the user's: what they raise is logged",

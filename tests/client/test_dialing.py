@@ -292,7 +292,7 @@ async def test_tls_when_the_port_wants_it_and_we_do_not_then_hint(authority: tru
     assert "TLS port" in str(error)
 
 
-# --- several hosts, staggered -----------------------------------------------------------------------------------------
+# --- several hosts at a time -----------------------------------------------------------------------------------------
 
 
 async def test_race_when_the_first_host_is_silent_then_the_next_is_dialed_too_and_wins(
@@ -311,7 +311,7 @@ async def test_race_when_the_first_host_is_silent_then_the_next_is_dialed_too_an
         assert broker.statistics().connections == 0
 
 
-async def test_race_when_a_host_fails_early_then_the_next_does_not_wait_for_the_stagger(
+async def test_race_when_a_host_fails_early_then_the_next_does_not_wait_for_its_delay(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     first, second = Host(broker), Host(broker)
@@ -464,7 +464,7 @@ async def test_dial_when_credentials_end_the_program_then_that_goes_through(
     assert caught.group_contains(crash)
 
 
-async def test_race_when_the_stagger_is_nothing_then_it_is_refused() -> None:
+async def test_race_when_the_delay_is_nothing_then_it_is_refused() -> None:
     with pytest.raises(trio_stomp.LocalProtocolError, match="connect_attempt_delay must be more than 0 seconds"):
         async with trio_stomp.connect("stomp://localhost", connect_attempt_delay=0):
             raise AssertionError

@@ -11,8 +11,7 @@ from trio_stomp.brokers import ARTEMIS, RABBITMQ
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import HeartBeatOffer, Limits, Version
 from trio_stomp.session.hooks import Hooks
-from trio_stomp.session.reconnect import Reconnect
-from trio_stomp.session.settings import ConnectOptions, Settings
+from trio_stomp.session.settings import ConnectOptions, Reconnect, Settings
 from trio_stomp.transport import Endpoint, Proxy
 
 

@@ -11,7 +11,7 @@ import pytest
 from trio_stomp.brokers import ACTIVEMQ, RABBITMQ, Profile
 from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.protocol import ClientProtocol, Version
-from trio_stomp.session import HeaderInput, encoding
+from trio_stomp.session import HeaderInput, send
 from trio_stomp.session.connection import Connection
 from trio_stomp.types import SendOptions
 
@@ -22,8 +22,8 @@ def outgoing(
     content_type: str | None,
     profile: Profile,
     options: SendOptions | None = None,
-) -> encoding.Outgoing:
-    return encoding.outgoing(("/q", body, headers, content_type, options), profile)
+) -> send.Outgoing:
+    return send.outgoing(("/q", body, headers, content_type, options), profile)
 
 
 def encoded(
@@ -34,7 +34,7 @@ def encoded(
     content_type: str | None,
     options: SendOptions | None = None,
 ) -> object:
-    return encoding.encode(connection, (destination, body, headers, content_type, options))
+    return send.encode(connection, (destination, body, headers, content_type, options))
 
 
 def test_outgoing_when_bytes_then_bytes_without_a_content_type() -> None:

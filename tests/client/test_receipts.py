@@ -9,8 +9,7 @@ import trio
 import trio.testing
 
 from trio_stomp.errors import BrokerError, ConnectionLost, DeliveryStatus
-from trio_stomp.session.publication import Publication, Window
-from trio_stomp.session.receipts import Receipts
+from trio_stomp.session.receipts import Publication, Receipts, Window
 
 
 class Calls:

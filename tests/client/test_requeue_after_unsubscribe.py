@@ -14,9 +14,8 @@ import trio_stomp
 from trio_stomp import BrokerError, Client, NotSupportedError
 from trio_stomp.brokers import ACTIVEMQ
 from trio_stomp.protocol import Command, Frame, Headers
+from trio_stomp.session.connection import Left, Unsubscribing
 from trio_stomp.session.requeue_after_unsubscribe import (
-    Left,
-    PlainUnsubscribe,
     RequeueAfterUnsubscribe,
     unsubscribing_at,
 )
@@ -128,7 +127,7 @@ def test_swallowed_when_nothing_was_left_then_the_error_concerns_somebody() -> N
 
 def test_strategy_when_the_broker_requeues_by_itself_then_nothing_is_noted() -> None:
     plain = unsubscribing_at(ACTIVEMQ)
-    assert type(plain) is PlainUnsubscribe
+    assert type(plain) is Unsubscribing
     plain.late_message(message(4), "s-1")
     error = Headers({"message": "Subscription not found"})
     body = b"There is no current subscription with tag 'T_s-1'."

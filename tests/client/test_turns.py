@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp.session.turns import Turns
+from trio_stomp.session.budget import Turns
 from trio_stomp.testing import Broker
 
 PATIENCE = 30.0

@@ -6,6 +6,7 @@ import pytest
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupportedError, RemoteProtocolError
 from trio_stomp.protocol.client_protocol import ClientProtocol
+from trio_stomp.protocol.encoder import encode_frame
 from trio_stomp.protocol.events import (
     Connected,
     ErrorReceived,
@@ -238,6 +239,26 @@ def test_ack_when_senders_can_forge_the_ack_header_then_goes_by_message_id() -> 
     given = protocol.acknowledge(Command.ACK, Headers({"ack": "forged", "message-id": "m"}), "s")
 
     assert given == b"ACK\nid:m\n\n\0"
+
+
+@pytest.mark.parametrize("ack", ["a-1", "T_1@@session-x@@1", "ID:host-1", "back\\slash", "line\nfeed", "ä", "", "a\rb"])
+@pytest.mark.parametrize("command", [Command.ACK, Command.NACK])
+def test_ack_when_its_id_has_any_characters_then_is_the_frame_of_the_encoder(command: Command, ack: str) -> None:
+    protocol = connected("1.2")
+    protocol.subscribe("s", "/q", CLIENT)
+
+    given = protocol.acknowledge(command, Headers({"ack": ack}), "s")
+
+    assert given == encode_frame(command, [("id", ack)], version=Version.V1_2)
+
+
+@pytest.mark.parametrize("headers", [{"ack": "\0"}, {"ack": "\ud800"}, {"message-id": "m"}])
+def test_ack_when_its_id_is_missing_or_cannot_be_represented_then_refused(headers: dict[str, str]) -> None:
+    protocol = connected("1.2")
+    protocol.subscribe("s", "/q", CLIENT)
+
+    with pytest.raises(LocalProtocolError):
+        protocol.acknowledge(Command.ACK, Headers(headers), "s")
 
 
 def test_subscribe_when_open_then_its_id_is_taken_until_it_ends() -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol.encoder import (
-    encode_ack,
     encode_frame,
     encode_heart_beat,
     without_repeats,
@@ -189,18 +188,6 @@ def test_heart_beat_when_the_version_has_them_then_is_one_line_feed() -> None:
     assert encode_heart_beat(V1_1) == encode_heart_beat(V1_2) == b"\n"
     with pytest.raises(LocalProtocolError, match=r"1\.0 has no heart-beats"):
         encode_heart_beat(V1_0)
-
-
-@pytest.mark.parametrize("ack", ["a-1", "T_1@@session-x@@1", "ID:host-1", "back\\slash", "line\nfeed", "ä", "", "a\rb"])
-@pytest.mark.parametrize("command", [Command.ACK, Command.NACK])
-def test_ack_when_encoded_by_itself_then_is_the_same_frame(command: Command, ack: str) -> None:
-    assert encode_ack(command, ack, Version.V1_2) == encode_frame(command, [("id", ack)], version=Version.V1_2)
-
-
-@pytest.mark.parametrize("ack", ["\0", "\ud800"])
-def test_ack_when_it_cannot_be_represented_then_refused(ack: str) -> None:
-    with pytest.raises(LocalProtocolError):
-        encode_ack(Command.ACK, ack, Version.V1_2)
 
 
 def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:

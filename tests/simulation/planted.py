@@ -26,8 +26,7 @@ from trio_stomp.errors import StompError
 from trio_stomp.session import connection_tasks, reconnecting, resubscribing
 from trio_stomp.session.buffer import Inbox
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.publication import Publication, Window
-from trio_stomp.session.receipts import Receipts
+from trio_stomp.session.receipts import Publication, Receipts, Window
 from trio_stomp.session.session import Session
 
 __all__ = ["PLANTED", "planted", "search"]
@@ -75,17 +74,17 @@ def _dropping_transacted() -> _Patch:
 
 def _repeating(command: bytes) -> tuple[_Patch, _Patch]:
     """Write the last frame with a command once more on the next connection."""
-    last: weakref.WeakKeyDictionary[Session, bytes] = weakref.WeakKeyDictionary()
+    last: weakref.WeakKeyDictionary[Receipts, bytes] = weakref.WeakKeyDictionary()
 
     def post(connection: Connection, frame: bytes) -> None:
         if frame.startswith(command):
-            last[connection._session] = frame
+            last[connection.receipts] = frame
         _post(connection, frame)
 
     async def send_again(connection: Connection, session: Session) -> None:
         await _send_again(connection, session)
-        if session in last:
-            _post(connection, last.pop(session))
+        if session.receipts in last:
+            _post(connection, last.pop(session.receipts))
 
     return (Connection, "post", post), (reconnecting, "_send_again", send_again)
 

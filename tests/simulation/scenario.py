@@ -105,7 +105,7 @@ class _Program:
         self._outbox_bytes = chance.choice((500, 1 << 20))
         self._unconfirmed = chance.choice((1, 3, 100_000))
         # Only what is tried at a time may come before the first host, and so be left for it.
-        self._stagger = None if world.ledger.is_calm else chance.choice((None, 0.02))
+        self._attempt_delay = None if world.ledger.is_calm else chance.choice((None, 0.02))
         self._leaves_after = math.inf if world.ledger.is_calm else chance.choice((math.inf, math.inf, 2, 10))
 
     @property
@@ -123,7 +123,7 @@ class _Program:
                     versions=self._versions,
                     outbox_bytes=self._outbox_bytes,
                     unconfirmed_messages=self._unconfirmed,
-                    connect_attempt_delay=self._stagger,
+                    connect_attempt_delay=self._attempt_delay,
                     heart_beat=(HEART_BEAT, HEART_BEAT),
                 ) as client:
                     self._world.clients.add(client)

@@ -89,7 +89,7 @@ def under(
     with pytest.MonkeyPatch.context() as patch:
         for module in ("trio_stomp.session.receipts", "trio_stomp.client.request"):
             patch.setattr(f"{module}.secrets", SimpleNamespace(token_hex=token_hex))
-        for module in ("trio_stomp.session.encoding", "trio_stomp.client.dead_letters"):
+        for module in ("trio_stomp.session.send", "trio_stomp.client.dead_letters"):
             patch.setattr(f"{module}.time", SimpleNamespace(time=anyio.current_time))
         patch.setattr(dialing, "look_up", look_up)
         patch.setattr(dialing, "open_tcp", open_tcp)

@@ -15,7 +15,7 @@ from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Comman
 from trio_stomp.protocol.redaction import REDACTED, is_secret_header
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["encode_ack", "encode_frame", "encode_heart_beat", "without_repeats"]
+__all__ = ["encode_frame", "encode_heart_beat", "without_repeats"]
 
 _V1_0: Final = Version.V1_0
 _V1_2: Final = Version.V1_2
@@ -157,21 +157,6 @@ def without_repeats(
                 f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
             )
     return [*own, *given]
-
-
-def encode_ack(command: Command, ack: str, version: Version) -> bytes:
-    """Encode an ACK or NACK of 1.2 with its id as the only header.
-
-    A shortcut: it takes half the time of `encode_frame`, 11 % of "receive and ack, client-individual".
-
-    Raises:
-        LocalProtocolError: The id cannot be represented.
-
-    Spec: ACK; NACK.
-    """
-    if ack.isprintable() and ":" not in ack and "\\" not in ack:
-        return f"{command}\nid:{ack}\n\n\0".encode()
-    return encode_frame(command, [("id", ack)], version=version)
 
 
 def _refuse(command: Command, name: str, value: str, *, name_bytes: str, value_bytes: str, version: Version) -> None:

@@ -15,7 +15,7 @@ from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.tolerances import Tolerances
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["AckMode", "AckName", "OpenSubscriptions", "ack_headers", "ack_id", "require_ack_mode"]
+__all__ = ["AckMode", "AckName", "OpenSubscriptions", "ack_headers", "require_ack_mode"]
 
 AckName = Literal["auto", "client", "client-individual"]
 
@@ -64,7 +64,7 @@ def require_ack_mode(mode: AckMode, version: Version, *, title: str | None = Non
         raise NotInVersionError(f"{title} has no ack mode {mode.value!r}; it has {modes}")
 
 
-def ack_id(message: Headers, *, by_message_id: bool) -> str:
+def _ack_id(message: Headers, *, by_message_id: bool) -> str:
     """The id of a message in an ACK or NACK of 1.2: its ``ack`` header.
 
     Args:
@@ -104,7 +104,7 @@ def ack_headers(
     Spec: ACK (1.0, 1.1, 1.2).
     """
     if version is _V1_2:
-        return [("id", ack_id(message, by_message_id=by_message_id))]
+        return [("id", _ack_id(message, by_message_id=by_message_id))]
     message_id = message.get("message-id")
     if message_id is None:
         raise LocalProtocolError(

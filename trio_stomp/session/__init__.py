@@ -6,16 +6,14 @@ from trio_stomp.session.body_source import IN_MEMORY, BinaryFile, BodyFile, Body
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.encoding import own_header
 from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Hooks, Observer, SendCallback, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
 from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
-from trio_stomp.session.publication import Publication, Window, unconfirmed
-from trio_stomp.session.receipts import Receipt
-from trio_stomp.session.reconnect import Outage, Reconnect, check_delays, full_jitter
+from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
+from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.reconnecting import dial_again, supervise
 from trio_stomp.session.send import (
     Prepared,
@@ -23,6 +21,7 @@ from trio_stomp.session.send import (
     checked,
     note_torn,
     note_unconfirmed,
+    own_header,
     post,
     post_source,
     prepare,
@@ -34,7 +33,17 @@ from trio_stomp.session.send import (
     send_source,
 )
 from trio_stomp.session.session import Session
-from trio_stomp.session.settings import CommonOptions, ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
+from trio_stomp.session.settings import (
+    CommonOptions,
+    ConnectOptions,
+    Credentials,
+    HeaderInput,
+    Reconnect,
+    Settings,
+    check_delays,
+    full_jitter,
+    header_pairs,
+)
 from trio_stomp.session.spool import ChunkReader
 from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics

@@ -374,7 +374,7 @@ class TransactedAcks:
 
     def settle(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
         """Make the ACK or NACK of a message part of the transaction."""
-        profile, tracker = self._connection.profile, message._acks
+        profile, tracker = self._connection.profile, tracker_of(message)
         if tracker.connection is not self._connection:
             if message.is_stale:
                 raise StaleMessage(
@@ -399,16 +399,17 @@ class TransactedAcks:
         for message, settlement in self._sent:
             message._settlement = settlement
         for message, command, requeue in self._promised:
-            message._acks.keep_promise(message, command, requeue=requeue)
+            tracker_of(message).keep_promise(message, command, requeue=requeue)
 
     def abort(self) -> None:
         """Open the messages again: nothing in the transaction took effect."""
-        for message, _ in self._sent:
-            message._acks.reopen(message)
-        for message, _, _ in self._promised:
-            message._acks.reopen(message)
+        for message in (*(each for each, _ in self._sent), *(each for each, _, _ in self._promised)):
+            tracker_of(message).reopen(message)
 
 
 def tracker_of(message: Message) -> AckTracker:
     """Return the tracker of a message, for other parts of this library."""
-    return message._acks
+    acks = message._acks
+    if not isinstance(acks, AckTracker):
+        raise AssertionError(acks)  # noqa: TRY004  # there is no other kind
+    return acks

@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 import anyio
 
 from trio_stomp.errors import ConnectionLost, LocalProtocolError
+from trio_stomp.protocol import ClientProtocol
 from trio_stomp.runtime import awaited, called, in_thread
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.outbox import Loan
+    from trio_stomp.session.receipts import Publication
 
-__all__ = ["IN_MEMORY", "BinaryFile", "BodyFile", "BodySource", "open_source"]
+__all__ = ["IN_MEMORY", "BinaryFile", "BodyFile", "BodySource", "EncodeHead", "open_source", "source_of"]
 
 # Bodies that are not read while they are written. A bytearray is sent too, though no annotation shows it.
 IN_MEMORY: Final = (bytes, str, bytearray)
@@ -91,7 +93,10 @@ class BodySource(ABC):
         """Return the next piece, at most `most` bytes of it if the source can be cut; empty at the end."""
 
     def take_turn(self, connection: Connection, head: bytes) -> None:
-        """Enter the frame with this body into the outbox of a connection. Never waits."""
+        """Enter the frame with this body into the outbox of a connection. Never waits; `write` writes it."""
+        connection.counters.frames_sent += 1
+        if connection.wire is not None:
+            connection.wire.sent_head(head, self.size)
         self._turn = connection, head, connection.outbox.lend(len(head) + self.size + 1)
 
     def stop(self) -> None:
@@ -163,6 +168,37 @@ async def _put(connection: Connection, loan: Loan, data: bytes) -> None:
     connection.last_write = connection.now()
     connection.counters.bytes_sent += len(data)
     connection.counters.writes += 1
+
+
+class EncodeHead:
+    """Encodes the SEND of a message whose body comes from a source, up to the body.
+
+    Args:
+        destination: The destination.
+        headers: The headers.
+        transaction: The transaction, if any.
+        source: The source.
+    """
+
+    def __init__(
+        self, destination: str, headers: Sequence[tuple[str, str]], transaction: str | None, source: BodySource
+    ) -> None:
+        self.source = source
+        self._destination = destination
+        self._headers = headers
+        self._transaction = transaction
+
+    def __call__(self, protocol: ClientProtocol) -> bytes:
+        """Encode it for one connection."""
+        return protocol.send_head(
+            self._destination, self.source.size, headers=self._headers, transaction=self._transaction
+        )
+
+
+def source_of(message: Publication) -> BodySource | None:
+    """Return where the body of an unconfirmed message comes from, if that is not in memory."""
+    content = message._content  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # users must not touch it
+    return content.source if isinstance(content, EncodeHead) else None
 
 
 class _File(BodySource):

@@ -20,6 +20,7 @@ import logging
 import ssl
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -51,20 +52,19 @@ from trio_stomp.session.failures import mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Observer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.reading import Reading
-from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.spool import Spooling
 from trio_stomp.session.state import CONNECTION_STEPS, DisconnectResult, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import MessageStream
 
 if TYPE_CHECKING:
-    from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.link import Link
-    from trio_stomp.session.session import Session
+    from trio_stomp.session.receipts import Receipts
     from trio_stomp.session.settings import Settings
+    from trio_stomp.session.statistics import Counters
     from trio_stomp.transport import Endpoint
 
-__all__ = ["CLOSED", "Connection", "Receiver"]
+__all__ = ["CLOSED", "Connection", "Left", "Receiver", "Unsubscribing"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -127,6 +127,85 @@ class Registered(Protocol):
         """The connection has ended; if `outlived`, another one follows."""
 
 
+class Owner(Protocol):
+    """The session, as its connections see it."""
+
+    @property
+    def receipts(self) -> Receipts:
+        """Its book of what awaits a RECEIPT."""
+        ...
+
+    @property
+    def counters(self) -> Counters:
+        """Its counters."""
+        ...
+
+    def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
+        """The connection has ended; return whether another one follows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A subscription that was left.
+
+    Attributes:
+        destination: Its destination.
+        headers: The other headers of its SUBSCRIBE.
+        acknowledges: Whether its messages are acknowledged at all.
+    """
+
+    destination: str
+    headers: tuple[tuple[str, str], ...]
+    acknowledges: bool
+
+
+class Unsubscribing:
+    """How subscriptions are left: UNSUBSCRIBE is enough for brokers that requeue unsettled messages then.
+
+    See `requeue_after_unsubscribe` for a broker that does not.
+    """
+
+    def unsubscribe(self, connection: Connection, subscription_id: str, left: Left, held: Sequence[Headers]) -> None:
+        """Send UNSUBSCRIBE.
+
+        Args:
+            connection: The connection of the subscription.
+            subscription_id: Its id.
+            left: What else is known of it.
+            held: The headers of its messages that are not settled.
+        """
+        del left, held  # the broker requeues them by itself
+        if connection.takes_frames:
+            connection.post(connection.protocol.unsubscribe(subscription_id))
+
+    def deleted(self, subscription_id: str, left: Left) -> None:
+        """Note that a durable subscription was deleted at the broker, together with its messages."""
+
+    def subscribed(self) -> None:
+        """Note that a subscription was opened."""
+
+    def late_message(self, message: Headers, subscription_id: str | None) -> None:
+        """Note a MESSAGE for a subscription that is not open."""
+
+    def is_late_delivery(self, error: Headers, body: bytes, *, newest: Headers | None, messages: int) -> bool:  # noqa: ARG002  # here none does
+        """Return whether an ERROR replaces a late delivery, so that it can be ignored; note its number.
+
+        Args:
+            error: The headers of the ERROR.
+            body: The body of the ERROR.
+            newest: The headers of the newest MESSAGE on this connection.
+            messages: The number of MESSAGE frames so far on this connection.
+        """
+        return False
+
+    async def run(self, connection: Connection) -> None:
+        """Requeue late deliveries until the connection ends.
+
+        Cancellation: what was not refused stays locked until the connection ends.
+        """
+
+
 class Connection:
     """One link in use.
 
@@ -134,6 +213,7 @@ class Connection:
         link: The link, connected.
         settings: The options of the client.
         session: The session that it belongs to.
+        unsubscribing: How to leave subscriptions at its broker.
 
     Attributes:
         settings: The options of the client.
@@ -153,12 +233,12 @@ class Connection:
         awaited_replies: How many requests wait for their reply.
         observer: Calls the hooks of the program, if it has any.
         reading: Whose turn it is to read it.
-        unsubscribing: How to leave subscriptions at its broker.
+        unsubscribing: The argument.
         wire: Logs its frames, if that is enabled.
         spooling: What writes large bodies to files, once a subscription asks for it.
     """
 
-    def __init__(self, link: Link, settings: Settings, session: Session) -> None:
+    def __init__(self, link: Link, settings: Settings, session: Owner, unsubscribing: Unsubscribing) -> None:
         self.stream = link.stream
         self.protocol = link.protocol
         self.profile = link.profile
@@ -180,7 +260,7 @@ class Connection:
         self.receipts.connected(self.gate.notify)
         self.counters = session.counters
         self._session = session
-        self.unsubscribing = unsubscribing_at(link.profile)
+        self.unsubscribing = unsubscribing
         # A message without a subscription header looks up None here, and finds nothing.
         self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
@@ -307,13 +387,6 @@ class Connection:
             counters.writes += 1
         counters.frames_sent += 1
         outbox.append(frame, written=written)
-
-    def lend(self, head: bytes, source: BodySource) -> None:
-        """Put a frame into the outbox whose body comes from a source; `BodySource.write` writes it."""
-        self.counters.frames_sent += 1
-        if self.wire is not None:
-            self.wire.sent_head(head, source.size)
-        source.take_turn(self, head)
 
     @property
     def can_lend(self) -> bool:

@@ -28,8 +28,7 @@ from trio_stomp.protocol import (
     Violation,
 )
 from trio_stomp.runtime import ByteStream, called, completed, current_time, move_on_at
-from trio_stomp.session.link import Link
-from trio_stomp.session.race import Race
+from trio_stomp.session.link import Link, Race
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (

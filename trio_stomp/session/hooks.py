@@ -16,8 +16,8 @@ from typing import Final, ParamSpec, TypeVar
 from trio_stomp.errors import ConnectionClosed, DeliveryStatus, StompError
 from trio_stomp.printable import name_of
 from trio_stomp.runtime import called
-from trio_stomp.session.header_input import header_pairs
 from trio_stomp.session.message import Message, Settlement
+from trio_stomp.session.outgoing import header_pairs
 
 __all__ = ["ConnectionInfo", "Hooks", "Observer", "SendCallback", "Sending"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Protocol, Self
 
 import anyio
 import anyio.lowlevel
@@ -20,13 +20,21 @@ import anyio.lowlevel
 from trio_stomp.errors import LocalProtocolError, OperationTimeout, UnconfirmedMessage
 from trio_stomp.runtime import current_time, move_on_at
 
-if TYPE_CHECKING:
-    from trio_stomp.session.connection import Connection
-    from trio_stomp.session.session import Session
-
 __all__ = ["Limit", "checked_seconds", "limit_of"]
 
 _NOTHING_SENT: Final = "nothing was sent"
+
+
+class Place(Protocol):
+    """What a call sends on: a session, or a connection."""
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether it may send now."""
+        ...
+
+    def rested(self) -> None:
+        """The caller has just made a checkpoint."""
 
 
 def checked_seconds(timeout: object) -> float | None:
@@ -87,7 +95,7 @@ class Limit:
         self,
         seconds: float | None,
         call: str,
-        place: Session | Connection | None = None,
+        place: Place | None = None,
         outcome: str = _NOTHING_SENT,
         *,
         since: float | None = None,

@@ -6,22 +6,18 @@ import enum
 import logging
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Final, Generic, Protocol, Self, overload
+from typing import BinaryIO, Final, Generic, Protocol, Self, overload
 
 from typing_extensions import TypeVar
 
-from trio_stomp.brokers import send_options
+from trio_stomp.brokers import Profile, send_options
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, SpooledFrame
 from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec, Decode, codec_of
-from trio_stomp.session.header_input import HeaderInput, header_pairs
-from trio_stomp.session.outgoing import EncodeValue, Parts, completed
+from trio_stomp.session.outgoing import EncodeValue, HeaderInput, Parts, completed, header_pairs
 from trio_stomp.session.spool import BodyChunks, SpooledBody, opened
 
-if TYPE_CHECKING:
-    from trio_stomp.session.acks import AckTracker
-
-__all__ = ["Message", "Settlement", "Source", "body_of", "close_body"]
+__all__ = ["Acks", "Message", "Settlement", "Source", "body_of", "close_body"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -93,6 +89,55 @@ class Origin(Source[T_co], Protocol[T_co]):
         """Send a message over the client of the subscription."""
 
 
+class Watcher(Protocol):
+    """The hooks, as a message sees them."""
+
+    def begin(self, message: Message, /) -> None:
+        """It is about to be handled."""
+
+    def end(self, message: Message, error: BaseException | None, /) -> None:
+        """The block that handles it has ended."""
+
+
+class Acks(Protocol):
+    """What settles a message: `AckTracker`."""
+
+    @property
+    def profile(self) -> Profile:
+        """The broker that delivered it."""
+        ...
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its subscription or connection is gone."""
+        ...
+
+    @property
+    def observer(self) -> Watcher | None:
+        """The hooks, if there are any."""
+        ...
+
+    def ack_at_once(self, message: Message, /) -> bool:
+        """Send a plain ACK, if that needs neither waiting nor a closer look."""
+        ...
+
+    async def settle(
+        self,
+        message: Message,
+        command: Command,
+        /,
+        *,
+        receipt: bool = False,
+        headers: HeaderInput | None = None,
+        requeue: bool | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Send ACK or NACK."""
+
+    def settle_nowait(self, message: Message, command: Command, /) -> object:
+        """Send ACK or NACK without waiting."""
+
+
 class Message(Generic[T_co]):
     """A message from the broker. It can be settled only on the connection that delivered it.
 
@@ -107,7 +152,7 @@ class Message(Generic[T_co]):
 
     __slots__ = ("__weakref__", "_acks", "_frame", "_settlement", "_value", "sequence", "subscription")
 
-    _acks: AckTracker
+    _acks: Acks
     _frame: Frame
     _settlement: Settlement
     _value: T_co | _Undecoded
@@ -119,7 +164,7 @@ class Message(Generic[T_co]):
         self,
         frame: object = None,
         subscription: Origin[T_co] | None = None,
-        acks: AckTracker | None = None,
+        acks: Acks | None = None,
         settlement: Settlement = Settlement.AUTO,
         sequence: int = 0,
     ) -> None:

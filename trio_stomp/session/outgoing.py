@@ -1,18 +1,28 @@
-"""Messages to send: `OutgoingMessage`, and what the senders make of their arguments."""
+"""What a program gives to send: headers, `OutgoingMessage`, and what the senders make of their arguments."""
 
 from __future__ import annotations
 
 import json as _json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, send_options
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.runtime import called
-from trio_stomp.session.header_input import HeaderInput, header_pairs
 
-__all__ = ["EncodeValue", "OutgoingMessage", "Parts", "completed", "message_of", "parts_of"]
+__all__ = [
+    "EncodeValue",
+    "HeaderInput",
+    "OutgoingMessage",
+    "Parts",
+    "completed",
+    "header_pairs",
+    "message_of",
+    "parts_of",
+]
+
+HeaderInput = Mapping[str, str] | Sequence[tuple[str, str]]
 
 B = TypeVar("B")
 # The type of `json=`.
@@ -26,6 +36,36 @@ EncodeValue = Callable[[J], bytes | str]
 Parts = tuple[str, B, HeaderInput | None, str | None, SendOptions | None]
 
 _JSON: Final = "application/json"
+_SET_BY_CALLS: Final = {
+    "receipt": "use receipt=True",
+    "transaction": "use the methods of client.transaction()",
+}
+
+
+def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
+    """Convert headers to a list of pairs, in order.
+
+    Raises:
+        LocalProtocolError: A name or value is not a str (numbers are not converted, because the text of True would be a
+            guess), or the client sets this header itself.
+    """
+    if not headers:
+        return []
+    # `dict` is for speed: a check against an abstract class takes as long as everything else here.
+    pairs = list(headers.items()) if isinstance(headers, (dict, Mapping)) else list(headers)
+    for name, value in pairs:
+        if type(name) is not str or type(value) is not str or name in _SET_BY_CALLS:
+            _require_sendable(name, value)
+    return pairs
+
+
+def _require_sendable(name: object, value: object) -> None:
+    if not isinstance(name, str) or not isinstance(value, str):
+        msg = f"header {name!r}: name and value must be str, got a value of type {type(value).__name__}; use str()"
+        raise LocalProtocolError(msg)
+    if name in _SET_BY_CALLS:
+        msg = f"header {name!r} is set by the call itself: {_SET_BY_CALLS[name]}"
+        raise LocalProtocolError(msg)
 
 
 @dataclass(slots=True, init=False)

@@ -1,4 +1,4 @@
-"""When a client reconnects, and when it gives up: the policy, and the attempts that it counts.
+"""When a client reconnects, and when it gives up: the attempts that its policy (`Reconnect`) counts.
 
 By default such a client never gives up. Only this ends it, apart from its own program:
 
@@ -26,10 +26,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from random import random as uniform
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from trio_stomp.brokers import is_final_refusal
 from trio_stomp.errors import (
@@ -39,17 +38,14 @@ from trio_stomp.errors import (
     ConnectFailure,
     ConnectionLost,
     LimitExceeded,
-    LocalProtocolError,
     RemoteProtocolError,
     StompError,
 )
 from trio_stomp.runtime import called, completed, current_time
+from trio_stomp.session.settings import Reconnect, Settings
 from trio_stomp.transport import Endpoint
 
-if TYPE_CHECKING:
-    from trio_stomp.session.settings import Settings
-
-__all__ = ["Outage", "Reconnect", "Refusals", "check_delays", "full_jitter"]
+__all__ = ["Outage", "Refusals"]
 
 # How often a peer may break the protocol before further attempts are useless: one violation may be bad luck.
 _VIOLATIONS: Final = 3
@@ -59,76 +55,6 @@ _WARN_SECONDS: Final = 60
 
 # Digits differ between refusals of the same kind: times, ports, ids of connections.
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
-
-
-def full_jitter(random: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
-    """Return a random delay below a bound that doubles from attempt to attempt."""
-    # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
-    return called(random) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
-
-
-def check_delays(policy: str, first_delay: float, max_delay: float) -> None:
-    """Check the bounds of `full_jitter`.
-
-    Raises:
-        LocalProtocolError: One is negative, or they are in the wrong order.
-    """
-    if not 0 <= first_delay <= max_delay:
-        msg = f"{policy}: delays must be 0 <= first_delay <= max_delay, got {first_delay!r} and {max_delay!r}"
-        raise LocalProtocolError(msg)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconnect:
-    """Connect again when the connection is lost, and restore subscriptions and unconfirmed messages.
-
-    The delay before each attempt is a random number between zero and a bound that doubles from attempt to attempt
-    ("full jitter"), so that a thousand clients do not all reconnect at once. An attempt tries every host of the list,
-    in order. Delays, `attempts` and `deadline` also hold for each subscription that the broker refuses to restore.
-
-    Attributes:
-        first_delay: Bound of the delay before the first attempt, in seconds.
-        max_delay: Upper limit of that bound, in seconds.
-        attempts: Give up after this many attempts in a row; None: never.
-        deadline: Give up when an outage has lasted this many seconds; None: never.
-        stable_after: A connection that lasts this many seconds ends the outage. One that is lost earlier counts as a
-            failed attempt, and delays go on growing.
-        fail_back_after: While connected to a host that is not the first of the list, try the hosts before it every
-            this many seconds, and move to the first that answers; None: stay until the connection is lost. A move
-            awaits pending receipts and sends DISCONNECT; messages not acknowledged by then are stale, and transactions
-            not committed are lost, as after a loss.
-        retry_first: Also retry the first connection. By default `connect` raises if no host answers, because a wrong
-            address should be seen at once.
-        random: Source of the jitter: returns a random number from 0 to 1.
-
-    Sources: M. Brooker, "Exponential Backoff and Jitter" (2015).
-    """
-
-    first_delay: float = 0.1
-    max_delay: float = 30.0
-    attempts: int | None = None
-    deadline: float | None = None
-    stable_after: float = 10.0
-    fail_back_after: float | None = None
-    retry_first: bool = False
-    random: Callable[[], float] = field(default=uniform, repr=False)
-
-    def __post_init__(self) -> None:
-        check_delays("Reconnect", self.first_delay, self.max_delay)
-        if not self.stable_after >= 0:
-            msg = f"Reconnect: stable_after must be 0 seconds or more, got {self.stable_after!r}"
-            raise LocalProtocolError(msg)
-        if self.attempts is not None and self.attempts < 1:
-            msg = f"Reconnect: attempts must be at least 1, or None for no limit, got {self.attempts!r}"
-            raise LocalProtocolError(msg)
-        for name, seconds in (("deadline", self.deadline), ("fail_back_after", self.fail_back_after)):
-            if seconds is not None and not seconds > 0:
-                msg = f"Reconnect: {name} must be more than 0 seconds, or None, got {seconds!r}"
-                raise LocalProtocolError(msg)
-
-    def delay(self, failed: int) -> float:
-        """Return the seconds to wait after this many failed attempts in a row."""
-        return full_jitter(self.random, self.first_delay, self.max_delay, failed)
 
 
 class Refusals:

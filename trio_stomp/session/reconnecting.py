@@ -28,6 +28,7 @@ from trio_stomp.errors import (
 )
 from trio_stomp.printable import safe_str
 from trio_stomp.runtime import current_time
+from trio_stomp.session.body_source import BodySource, source_of
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
@@ -35,10 +36,9 @@ from trio_stomp.session.resubscribing import retry_refused, subscribe_again
 from trio_stomp.session.state import Phase, Stage
 
 if TYPE_CHECKING:
-    from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.link import Link
-    from trio_stomp.session.publication import Publication
+    from trio_stomp.session.receipts import Publication
     from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session
 
@@ -214,7 +214,7 @@ async def _send_again(connection: Connection, session: Session) -> None:
         if session.unexplained is not None:
             # Before it is written: the broker may refuse a large body before all of it is written.
             session.suspect = partial(receipts.reject, message)
-        source = receipts.source_of(message)
+        source = source_of(message)
         if source is None:
             connection.post(frame)
         else:
@@ -253,7 +253,7 @@ async def _read_again(
         failure.__cause__ = unexplained
         lose(failure)
         return
-    connection.lend(head, source)
+    source.take_turn(connection, head)
     try:
         await source.write()
     except Exception as error:  # noqa: BLE001  # a file object of the user's may raise anything

@@ -1,6 +1,6 @@
 """Leaving a subscription so that the broker requeues what was delivered and not settled.
 
-On most brokers UNSUBSCRIBE is enough: `PlainUnsubscribe`. RabbitMQ keeps such messages locked until the connection
+On most brokers UNSUBSCRIBE is enough: `Unsubscribing`. RabbitMQ keeps such messages locked until the connection
 ends, and needs `RequeueAfterUnsubscribe`. The profile chooses; a connection calls its strategy at four points:
 
 ================================  ====================================================================================
@@ -32,8 +32,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
 import anyio
 
@@ -50,12 +50,10 @@ from trio_stomp.errors import StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.runtime import new_wait_queue
 from trio_stomp.session.buffer import Overflow
+from trio_stomp.session.connection import Connection, Left, Unsubscribing
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 
-if TYPE_CHECKING:
-    from trio_stomp.session.connection import Connection
-
-__all__ = ["Left", "PlainUnsubscribe", "RequeueAfterUnsubscribe", "requeue_late_messages", "unsubscribing_at"]
+__all__ = ["RequeueAfterUnsubscribe", "requeue_late_messages", "unsubscribing_at"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -71,64 +69,7 @@ _MOST_NUMBERS: Final = 65_536
 _PATIENCE: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A subscription that was left.
-
-    Attributes:
-        destination: Its destination.
-        headers: The other headers of its SUBSCRIBE.
-        acknowledges: Whether its messages are acknowledged at all.
-    """
-
-    destination: str
-    headers: tuple[tuple[str, str], ...]
-    acknowledges: bool
-
-
-class PlainUnsubscribe:
-    """The strategy for brokers that requeue unsettled messages at UNSUBSCRIBE."""
-
-    def unsubscribe(self, connection: Connection, subscription: Registration, held: Sequence[Headers]) -> None:
-        """Send UNSUBSCRIBE.
-
-        Args:
-            connection: The connection of the subscription.
-            subscription: The subscription.
-            held: The headers of its messages that are not settled.
-        """
-        del held  # the broker requeues them by itself
-        if connection.takes_frames:
-            connection.post(connection.protocol.unsubscribe(subscription.options.id))
-
-    def deleted(self, subscription: Registration) -> None:
-        """Note that a durable subscription was deleted at the broker, together with its messages."""
-
-    def subscribed(self) -> None:
-        """Note that a subscription was opened."""
-
-    def late_message(self, message: Headers, subscription_id: str | None) -> None:
-        """Note a MESSAGE for a subscription that is not open."""
-
-    def is_late_delivery(self, error: Headers, body: bytes, *, newest: Headers | None, messages: int) -> bool:  # noqa: ARG002  # here none does
-        """Return whether an ERROR replaces a late delivery, so that it can be ignored; note its number.
-
-        Args:
-            error: The headers of the ERROR.
-            body: The body of the ERROR.
-            newest: The headers of the newest MESSAGE on this connection.
-            messages: The number of MESSAGE frames so far on this connection.
-        """
-        return False
-
-    async def run(self, connection: Connection) -> None:
-        """Requeue late deliveries until the connection ends.
-
-        Cancellation: what was not refused stays locked until the connection ends.
-        """
-
-
-class RequeueAfterUnsubscribe(PlainUnsubscribe):
+class RequeueAfterUnsubscribe(Unsubscribing):
     """The strategy for RabbitMQ; see the theory of operation of this module.
 
     Attributes:
@@ -147,27 +88,26 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
         self._waiting = new_wait_queue()
         self._helpers = 0
 
-    def unsubscribe(self, connection: Connection, subscription: Registration, held: Sequence[Headers]) -> None:
+    def unsubscribe(self, connection: Connection, subscription_id: str, left: Left, held: Sequence[Headers]) -> None:
         """Send UNSUBSCRIBE and refuse what the subscription holds so that it is requeued."""
-        options, protocol = subscription.options, connection.protocol
-        acknowledges = options.ack is not AckMode.AUTO and not reads_stream(subscription.subscribe_headers)
-        self.remember(options.id, Left(options.destination, subscription.subscribe_headers, acknowledges))
+        protocol = connection.protocol
         # Reading a message from a stream does not remove it.
+        left = replace(left, acknowledges=left.acknowledges and not reads_stream(left.headers))
+        self.remember(subscription_id, left)
         refusable = [each for each in held if connection.profile.nack(each, None) is not NackMeaning.IMPOSSIBLE]
-        if not (refusable and acknowledges and connection.takes_frames) or protocol.version is Version.V1_0:
-            super().unsubscribe(connection, subscription, held)
+        if not (refusable and left.acknowledges and connection.takes_frames) or protocol.version is Version.V1_0:
+            super().unsubscribe(connection, subscription_id, left, held)
             return
-        transaction = f"give-back-{options.id}"
+        transaction = f"give-back-{subscription_id}"
         connection.post(protocol.begin(transaction))
         for each in refusable:
-            connection.post(protocol.acknowledge(Command.NACK, each, options.id, transaction=transaction))
-        connection.post(protocol.unsubscribe(options.id))
+            connection.post(protocol.acknowledge(Command.NACK, each, subscription_id, transaction=transaction))
+        connection.post(protocol.unsubscribe(subscription_id))
         connection.post(protocol.end(Command.COMMIT, transaction))
 
-    def deleted(self, subscription: Registration) -> None:
+    def deleted(self, subscription_id: str, left: Left) -> None:
         """Remember that late deliveries of the subscription need no requeuing: their queue is gone."""
-        options = subscription.options
-        self.remember(options.id, Left(options.destination, subscription.subscribe_headers, acknowledges=False))
+        self.remember(subscription_id, replace(left, acknowledges=False))
 
     def remember(self, subscription_id: str, left: Left) -> None:
         """Remember a subscription whose late deliveries may still come."""
@@ -276,9 +216,9 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
             helper.close()
 
 
-def unsubscribing_at(profile: Profile) -> PlainUnsubscribe:
+def unsubscribing_at(profile: Profile) -> Unsubscribing:
     """Return the strategy for a broker, for one connection."""
-    return RequeueAfterUnsubscribe() if profile.keeps_unsettled_after_unsubscribe else PlainUnsubscribe()
+    return RequeueAfterUnsubscribe() if profile.keeps_unsettled_after_unsubscribe else Unsubscribing()
 
 
 async def requeue_late_messages(connection: Connection) -> None:

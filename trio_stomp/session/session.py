@@ -29,10 +29,12 @@ import anyio
 from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.runtime import OTHER_LOOP, current_time, move_on_at, new_wait_queue, running_loop
+from trio_stomp.session.budget import Turns
 from trio_stomp.session.connection import CLOSED, Connection
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.reconnect import Outage, Refusals
+from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.state import (
     PHASES,
     SESSION_STEPS,
@@ -47,7 +49,6 @@ from trio_stomp.session.state import (
 )
 from trio_stomp.session.statistics import Counters
 from trio_stomp.session.suspicion import Suspicion
-from trio_stomp.session.turns import Turns
 
 if TYPE_CHECKING:
     from trio_stomp.protocol import ClientProtocol
@@ -116,7 +117,7 @@ class Session:
         self._resent_before = 0
         self._order = Turns()
         self._changed = new_wait_queue()
-        self.connection = Connection(link, settings, self)
+        self.connection = Connection(link, settings, self, unsubscribing_at(link.profile))
         # The connection, in the state CONNECTED; each verb looks here first.
         self._usable: Connection | None = None
         self.restored()
@@ -391,7 +392,7 @@ class Session:
         self.next_link = None
         self.counters.reconnections += 1
         self._resent_before = self.receipts.resent
-        self.connection = Connection(link, self.settings, self)
+        self.connection = Connection(link, self.settings, self, unsubscribing_at(link.profile))
         self.suspicion.connected()
         self._enter(Step.INSTALL)
         self.connection.route(link.early)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
+from random import random as uniform
 from typing import Final, TypedDict, cast
 
 from typing_extensions import TypeIs
@@ -14,10 +15,10 @@ from typing_extensions import TypeIs
 from trio_stomp.brokers import Profile, ProfileName, profile_named
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
-from trio_stomp.session.header_input import HeaderInput, header_pairs
+from trio_stomp.runtime import called
 from trio_stomp.session.hooks import Hooks
 from trio_stomp.session.limits import limit_of
-from trio_stomp.session.reconnect import Reconnect
+from trio_stomp.session.outgoing import HeaderInput, header_pairs
 from trio_stomp.transport import SMALLEST_MESSAGE_BYTES, Endpoint, Proxy, Transport, TransportOptions
 
 # How `versions=` names the early draft of STOMP 1.0.
@@ -25,9 +26,89 @@ _DRAFT: Final = "draft"
 # Frequent enough to detect a dead connection soon, rare enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
-__all__ = ["CommonOptions", "ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
+__all__ = [
+    "CommonOptions",
+    "ConnectOptions",
+    "Credentials",
+    "HeaderInput",
+    "Reconnect",
+    "Settings",
+    "check_delays",
+    "full_jitter",
+    "header_pairs",
+]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
+
+
+def full_jitter(random: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
+    """Return a random delay below a bound that doubles from attempt to attempt."""
+    # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
+    return called(random) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
+
+
+def check_delays(policy: str, first_delay: float, max_delay: float) -> None:
+    """Check the bounds of `full_jitter`.
+
+    Raises:
+        LocalProtocolError: One is negative, or they are in the wrong order.
+    """
+    if not 0 <= first_delay <= max_delay:
+        msg = f"{policy}: delays must be 0 <= first_delay <= max_delay, got {first_delay!r} and {max_delay!r}"
+        raise LocalProtocolError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconnect:
+    """Connect again when the connection is lost, and restore subscriptions and unconfirmed messages.
+
+    The delay before each attempt is a random number between zero and a bound that doubles from attempt to attempt
+    ("full jitter"), so that a thousand clients do not all reconnect at once. An attempt tries every host of the list,
+    in order. Delays, `attempts` and `deadline` also hold for each subscription that the broker refuses to restore.
+
+    Attributes:
+        first_delay: Bound of the delay before the first attempt, in seconds.
+        max_delay: Upper limit of that bound, in seconds.
+        attempts: Give up after this many attempts in a row; None: never.
+        deadline: Give up when an outage has lasted this many seconds; None: never.
+        stable_after: A connection that lasts this many seconds ends the outage. One that is lost earlier counts as a
+            failed attempt, and delays go on growing.
+        fail_back_after: While connected to a host that is not the first of the list, try the hosts before it every
+            this many seconds, and move to the first that answers; None: stay until the connection is lost. A move
+            awaits pending receipts and sends DISCONNECT; messages not acknowledged by then are stale, and transactions
+            not committed are lost, as after a loss.
+        retry_first: Also retry the first connection. By default `connect` raises if no host answers, because a wrong
+            address should be seen at once.
+        random: Source of the jitter: returns a random number from 0 to 1.
+
+    Sources: M. Brooker, "Exponential Backoff and Jitter" (2015).
+    """
+
+    first_delay: float = 0.1
+    max_delay: float = 30.0
+    attempts: int | None = None
+    deadline: float | None = None
+    stable_after: float = 10.0
+    fail_back_after: float | None = None
+    retry_first: bool = False
+    random: Callable[[], float] = field(default=uniform, repr=False)
+
+    def __post_init__(self) -> None:
+        check_delays("Reconnect", self.first_delay, self.max_delay)
+        if not self.stable_after >= 0:
+            msg = f"Reconnect: stable_after must be 0 seconds or more, got {self.stable_after!r}"
+            raise LocalProtocolError(msg)
+        if self.attempts is not None and self.attempts < 1:
+            msg = f"Reconnect: attempts must be at least 1, or None for no limit, got {self.attempts!r}"
+            raise LocalProtocolError(msg)
+        for name, seconds in (("deadline", self.deadline), ("fail_back_after", self.fail_back_after)):
+            if seconds is not None and not seconds > 0:
+                msg = f"Reconnect: {name} must be more than 0 seconds, or None, got {seconds!r}"
+                raise LocalProtocolError(msg)
+
+    def delay(self, failed: int) -> float:
+        """Return the seconds to wait after this many failed attempts in a row."""
+        return full_jitter(self.random, self.first_delay, self.max_delay, failed)
 
 
 class CommonOptions(TypedDict, total=False):

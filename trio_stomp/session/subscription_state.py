@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
@@ -17,6 +17,7 @@ from trio_stomp.protocol import AckMode, State, Version
 from trio_stomp.runtime import current_time
 from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
+from trio_stomp.session.connection import Connection, Left
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.limits import Limit
 from trio_stomp.session.message import Message, Settlement
@@ -25,9 +26,6 @@ from trio_stomp.session.reconnect import Refusals
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.spool import SMALLEST_THRESHOLD
 from trio_stomp.session.statistics import SubscriptionStatistics
-
-if TYPE_CHECKING:
-    from trio_stomp.session.connection import Connection
 
 __all__ = ["Registration", "StreamPosition", "SubscriptionOptions"]
 
@@ -392,7 +390,7 @@ class Registration:
                 connection.post(protocol.unsubscribe(id_))
                 connection.post(protocol.unsubscribe(id_, headers=last, again=True))
             connection.forget(id_)
-            connection.unsubscribing.deleted(self)
+            connection.unsubscribing.deleted(id_, self._left())
             limit.outcome = "it was left, and the broker may or may not have deleted it"
             await expected.wait()
 
@@ -401,6 +399,10 @@ class Registration:
         error = self.inbox.error
         if error is not None and not was_raised(error):
             raise renewed(error)
+
+    def _left(self) -> Left:
+        options = self.options
+        return Left(options.destination, self.subscribe_headers, acknowledges=options.ack is not AckMode.AUTO)
 
     def _unsubscribe(self) -> None:
         acks = self.acks
@@ -414,5 +416,5 @@ class Registration:
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
             return
         # Without UNSUBSCRIBE, DISCONNECT ends the subscription, and the broker requeues what it holds.
-        connection.unsubscribing.unsubscribe(connection, self, held)
+        connection.unsubscribing.unsubscribe(connection, self.options.id, self._left(), held)
         connection.forget(self.options.id)

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from trio_stomp.errors import PoisonMessage, PoisonSubscription, StompError
 from trio_stomp.runtime import current_time
-from trio_stomp.session.publication import Publication
-from trio_stomp.session.receipts import Receipts
+from trio_stomp.session.receipts import Publication, Receipts
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection

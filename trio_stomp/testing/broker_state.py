@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from trio_stomp.protocol import Command, Headers
 from trio_stomp.testing.broker_options import BrokerOptions
@@ -15,15 +15,22 @@ from trio_stomp.testing.namespace import Namespace
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.schedule import Schedule
 
-if TYPE_CHECKING:
-    from trio_stomp.testing.conversation import Conversation
-
 __all__ = ["Admission", "BrokerState", "BrokerStatistics"]
 
 # The name of the one virtual host where `vhosts` is None.
 _ONLY = ""
 # RabbitMQ's default for a CONNECT without a host header.
 _DEFAULT_VHOST = "/"
+
+
+class Sender(Protocol):
+    """A conversation, as far as its unfinished frame is concerned."""
+
+    def send_error(self, message: str, details: str = "") -> None:
+        """Send ERROR, which ends it."""
+
+    def forget_input(self) -> None:
+        """Drop what was received of a frame."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +111,7 @@ class BrokerState:
         self.schedule = Schedule()
         self.statistics = BrokerStatistics()
         self.output_full = output_full
-        self.unfinished: dict[Conversation, int] = {}
+        self.unfinished: dict[Sender, int] = {}
         numbers = itertools.count(1)
         new_message_id: Callable[[], str] = lambda: f"{name}-{next(numbers)}"  # noqa: E731 - a closure over the count
         vhosts = [_ONLY] if options.vhosts is None else sorted(options.vhosts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.session.header_input import header_pairs
+from trio_stomp.session.outgoing import header_pairs
 
 
 def test_header_pairs_when_given_as_mapping_or_list_then_order_and_repeats_are_kept() -> None:
