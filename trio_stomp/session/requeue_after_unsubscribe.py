@@ -11,7 +11,7 @@ subscription
 an ERROR comes                    `is_late_delivery` tells whether it replaces a message that came too late
 ================================  ====================================================================================
 
-Theory of operation, for RabbitMQ. Two kinds of messages stay locked:
+Theory of operation, for RabbitMQ (3.10.8 and 4.3.6 do the same). Two kinds of messages stay locked:
 
 Messages that are here when the subscription is left. They are refused (NACK) in a transaction around UNSUBSCRIBE. A
 plain NACK would be answered at once with the same messages for the same subscription, and after UNSUBSCRIBE RabbitMQ
