@@ -55,7 +55,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!trio_stomp\b).*"),
     (r"py:(class|obj)", r"trio_stomp\..*\.[A-Z](_co)?"),
     (r"py:class", r"trio_stomp\.protocol\.frames\.Word"),
-    (r"py:class", r"trio_stomp\.session\.message\.Source"),
+    (r"py:class", r"trio_stomp\.session\.message\.(Source|Origin)"),
     # What the streams of `testing` are derived from; users pass a stream of trio's or anyio's.
     (r"py:class", r"trio_stomp\.runtime\.interface\.ByteStream"),
 ]
