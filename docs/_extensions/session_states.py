@@ -1,8 +1,7 @@
 """Sphinx directives that draw states from the library's own tables of transitions.
 
 For the protocol, ``session-states-table`` lists every legal step, and ``session-states-diagram`` draws the states and
-what leads from one to the next. For the client, ``lifecycle-table`` and ``lifecycle-diagram`` do the same; their
-argument is ``session`` or ``connection``. Pictures are SVGs, generated at each build: a picture that is drawn by hand
+what leads from one to the next. For the client, ``lifecycle-table`` and ``lifecycle-diagram`` do the same. Pictures are SVGs, generated at each build: a picture that is drawn by hand
 is out of date after the next change.
 """
 
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from html import escape
 from typing import ClassVar
 
@@ -21,15 +19,10 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from trio_stomp.protocol import TRANSITIONS, Role, State
-from trio_stomp.session.state import CONNECTION_STEPS, SESSION_STEPS
+from trio_stomp.session.state import SESSION_STEPS, SessionState
 from trio_stomp.session.state import Step as LifecycleStep
 
 Step = tuple[State, State]
-
-LIFECYCLES: Mapping[str, Mapping[Enum, Mapping[LifecycleStep, Enum]]] = {
-    "session": {state: {**steps} for state, steps in SESSION_STEPS.items()},
-    "connection": {stage: {**steps} for stage, steps in CONNECTION_STEPS.items()},
-}
 
 # Units of the SVG; one line of text is a little more than 15 of them high.
 _WIDTH, _BOX_WIDTH, _BOX_HEIGHT, _ROW, _LINE = 720, 150, 34, 120, 16
@@ -136,15 +129,14 @@ class Lifecycle:
     ``end`` leads from nearly everywhere to one state and is left to the text.
     """
 
-    name: str
     row: ClassVar[int] = 100
     box: ClassVar[tuple[int, int]] = (120, 70)
     lane: ClassVar[int] = 26
 
-    def steps(self) -> list[tuple[Enum, str, Enum]]:
+    def steps(self) -> list[tuple[SessionState, str, SessionState]]:
         """What is drawn: each pair of states once, with the steps that lead from one to the other."""
-        gathered: defaultdict[tuple[Enum, Enum], list[str]] = defaultdict(list)
-        for state, steps in LIFECYCLES[self.name].items():
+        gathered: defaultdict[tuple[SessionState, SessionState], list[str]] = defaultdict(list)
+        for state, steps in SESSION_STEPS.items():
             for step, then in steps.items():
                 if step is not LifecycleStep.END:
                     gathered[state, then].append(step.value)
@@ -152,13 +144,13 @@ class Lifecycle:
 
     def svg(self) -> str:
         """The whole picture."""
-        states, (width, height) = list(LIFECYCLES[self.name]), self.box
+        states, (width, height) = list(SESSION_STEPS), self.box
         steps = self.steps()
         total = 10 + width + 90 + self.lane * len(steps)
         view = f"0 0 {total} {self.row * len(states) + 10}"
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" role="img" {_STYLE}>',
-            f"<title>The states of a {self.name}</title>",
+            "<title>The states of a client</title>",
             _TIP,
         ]
         for number, state in enumerate(states):
@@ -214,25 +206,21 @@ class SessionStatesTable(SphinxDirective):
 
 
 class LifecycleDiagram(SphinxDirective):
-    """Draws the states of a session or a connection."""
-
-    required_arguments = 1
+    """Draws the states of a client's session."""
 
     def run(self) -> list[nodes.Node]:
         """Make the picture."""
-        return [nodes.raw("", Lifecycle(name=self.arguments[0]).svg(), format="html")]
+        return [nodes.raw("", Lifecycle().svg(), format="html")]
 
 
 class LifecycleTable(SphinxDirective):
-    """Lists the steps of a session or a connection."""
-
-    required_arguments = 1
+    """Lists the steps of a client's session."""
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
         rows = [
             (state.value, step.value, then.value)
-            for state, steps in LIFECYCLES[self.arguments[0]].items()
+            for state, steps in SESSION_STEPS.items()
             for step, then in steps.items()
         ]
         return [_table(("state", "step", "next state"), (34, 33, 33), rows)]

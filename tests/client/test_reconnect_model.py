@@ -37,7 +37,7 @@ from trio_stomp.client.connecting import _Serving
 from trio_stomp.protocol import Command, Frame
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
-from trio_stomp.session.state import Phase, Stage
+from trio_stomp.session.state import Phase
 from trio_stomp.transport.urls import Endpoint
 
 FAIL_BACK_AFTER = 3.0
@@ -397,7 +397,7 @@ class Reconnection(RuleBasedStateMachine):
     @invariant()
     def a_subscription_stands_wherever_the_client_is_connected(self) -> None:
         client, peer = self.world.client, self.world.peer
-        if client is None or peer is None or client._session.connection.stage is not Stage.OPEN:
+        if client is None or peer is None or not client._session.connection.is_open:
             return
         if client.state.healthy:
             subscribed = self.world.consumer is not None and "in" not in client.state.waiting

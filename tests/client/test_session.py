@@ -14,7 +14,7 @@ from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnecting import supervise
 from trio_stomp.session.send import prepare, send_prepared
 from trio_stomp.session.session import Session
-from trio_stomp.session.state import Stage
+from trio_stomp.session.state import Step
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -184,7 +184,7 @@ async def test_session_when_failed_while_its_connection_stands_then_no_other_fol
     session.fail(ConnectionLost("for good"))
     assert str(session.failure) == "for good"
     assert session.states.newest.phase is Phase.CLOSED
-    assert session.connection.stage is Stage.ENDED
+    assert not session.connection.is_replaced
     await anyio.aclose_forcefully(link.stream)
 
 
@@ -305,23 +305,24 @@ async def test_state_when_printed_then_it_names_states_host_and_what_is_pending(
     host = Host(broker)
     async with reconnecting(host) as client, client.subscribe("/queue/a"):
         session = client._session
-        shown = "<Session {}: <Connection {}: stomp://h0:61613>, 1 subscriptions, 0 unconfirmed>"
-        assert repr(session) == shown.format("connected", "open")
+        shown = "<Session {}: <Connection to stomp://h0:61613{}>, 1 subscriptions, 0 unconfirmed>"
+        assert repr(session) == shown.format("connected", "")
         host.refuses = True
         broker.faults.now(DropLink())
         await trio.sleep(1)
-        assert repr(session) == shown.format("reconnecting", "replaced")
-    assert repr(session).startswith("<Session closed: <Connection replaced:")
+        assert repr(session) == shown.format("reconnecting", ", ended")
+    assert repr(session).startswith("<Session closed: <Connection to stomp://h0:61613, ended>")
 
 
-async def test_stage_when_a_connection_has_ended_then_it_enters_no_other(
+async def test_state_when_the_connection_has_ended_then_it_cannot_be_left(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     settings = settings_for([broker])
     link = await dial_in_order(settings)
     session = Session(link, settings)
     session.connection.fail(ConnectionLost("the link"))
-    assert session.connection.stage is Stage.REPLACED
-    with pytest.raises(AssertionError, match=r"Step\.MOVE in Stage\.REPLACED"):
-        session.connection.move(link.endpoint)
+    assert session.connection.is_replaced
+    for step in (Step.MOVE, Step.CLOSE, Step.DISCONNECT):
+        with pytest.raises(AssertionError, match=rf"{step} in SessionState\.RECONNECTING"):
+            session.enter(step)
     await anyio.aclose_forcefully(link.stream)

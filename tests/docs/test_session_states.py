@@ -1,8 +1,7 @@
 """The pages that are drawn from tables of transitions show all of them, and nothing else."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from enum import Enum
+from collections.abc import Iterator
 from types import ModuleType
 from xml.etree import ElementTree as ET
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.docs.code_blocks import ROOT
 from trio_stomp.protocol import TRANSITIONS, Role, State
-from trio_stomp.session.state import CONNECTION_STEPS, SESSION_STEPS, Step
+from trio_stomp.session.state import SESSION_STEPS, Step
 
 
 @pytest.fixture
@@ -50,29 +49,26 @@ def test_picture_when_drawn_then_it_names_every_state_and_command(session_states
     assert {command.value for table in TRANSITIONS.values() for after in table.values() for command in after} <= words
 
 
-@pytest.mark.parametrize(("name", "table"), [("session", SESSION_STEPS), ("connection", CONNECTION_STEPS)])
-def test_lifecycle_when_drawn_then_it_names_every_state_and_all_steps_but_the_end(
-    session_states: ModuleType, name: str, table: Mapping[Enum, Mapping[Step, Enum]]
-) -> None:
-    lifecycle = session_states.Lifecycle(name=name)
+def test_lifecycle_when_drawn_then_it_names_every_state_and_all_steps_but_the_end(session_states: ModuleType) -> None:
+    lifecycle = session_states.Lifecycle()
     picture = ET.fromstring(lifecycle.svg())  # noqa: S314  # it is a picture of our own
 
     words = set(" ".join(picture.itertext()).replace(",", " ").split())
     drawn = {(state, word, then) for state, label, then in lifecycle.steps() for word in label.split(", ")}
 
-    assert {state.value for state in table} <= words
+    assert {state.value for state in SESSION_STEPS} <= words
     assert {word for _, word, _ in drawn} <= words
     assert drawn == {
         (state, step.value, then)
-        for state, steps in table.items()
+        for state, steps in SESSION_STEPS.items()
         for step, then in steps.items()
         if step is not Step.END
     }
 
 
-@pytest.mark.parametrize("name", ["protocol", "session", "connection"])
+@pytest.mark.parametrize("name", ["protocol", "session"])
 def test_picture_when_drawn_then_no_text_leaves_it(session_states: ModuleType, name: str) -> None:
-    drawing = session_states.Picture() if name == "protocol" else session_states.Lifecycle(name=name)
+    drawing = session_states.Picture() if name == "protocol" else session_states.Lifecycle()
     picture = ET.fromstring(drawing.svg())  # noqa: S314  # it is a picture of our own
     _, _, width, height = map(int, picture.attrib["viewBox"].split())
 

@@ -34,7 +34,6 @@ from trio_stomp.session import (
     Parts,
     Receipt,
     Session,
-    Stage,
     TransactedAcks,
     checked_seconds,
     completed,
@@ -285,7 +284,7 @@ class Transaction:
         try:
             await self._connection.turn()
         except StompError as error:
-            if self._connection.stage is Stage.CLOSING:
+            if self._connection.is_closing:
                 raise
             msg = f"transaction {self.id!r} was not committed, nothing in it takes effect: {error.__cause__ or error}"
             raise TransactionLost(msg) from error

@@ -45,7 +45,7 @@ from trio_stomp.session.settings import (
     header_pairs,
 )
 from trio_stomp.session.spool import ChunkReader
-from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, Stage, StateChanges
+from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 from trio_stomp.session.suspicion import WHY_BROKERS_CLOSE
@@ -94,7 +94,6 @@ __all__ = [
     "Settings",
     "Settlement",
     "Source",
-    "Stage",
     "StateChanges",
     "Statistics",
     "SubscriptionOptions",

@@ -6,12 +6,12 @@ what verbs have put into the outbox. Two more watch the clock: one sends heart-b
 None of them raises. Each failure goes to `fail`, which ends the connection once, for one reason, and wakes every task
 that waits.
 
-A verb first awaits `turn`: a checkpoint now and then, room in the outbox, and a look at the stage. Then come the
+A verb first awaits `turn`: a checkpoint now and then, room in the outbox, and a look at the state. Then come the
 protocol step and the append, without an await in between. So a verb that is canceled has sent a whole frame or nothing.
 
-A connection is in one `Stage` at a time, and only the steps in the table `CONNECTION_STEPS` lead from one to the next.
-`check` decides in which of them ACK, NACK and transactions may still send, since they are bound to this connection. All
-other verbs ask the session for a connection, and never get one that is being left.
+A connection has no state of its own: it is in use as the session's state says, until it has a `failure`. `check` decides
+whether ACK, NACK and transactions may still send, since they are bound to this connection. All other verbs ask the
+session for a connection, and never get one that is being left.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from trio_stomp.session.hooks import ConnectionInfo, Observer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.reading import Reading
 from trio_stomp.session.spool import Spooling
-from trio_stomp.session.state import CONNECTION_STEPS, DisconnectResult, Stage, Step, after
+from trio_stomp.session.state import TAKES_FRAMES, DisconnectResult, SessionState, Step
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import MessageStream
 
@@ -78,9 +78,8 @@ _MOST_READS: Final = 200
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
 
-# Members of an enumeration take five times as long to look up as names of a module, and each verb asks for these.
-_OPEN: Final = Stage.OPEN
-_MOVING: Final = Stage.MOVING
+# Where it is in use, and not being left.
+_OPEN: Final = frozenset({SessionState.CONNECTED, SessionState.RESTORING})
 
 
 class Receiver(Protocol):
@@ -131,6 +130,11 @@ class Owner(Protocol):
     """The session, as its connections see it."""
 
     @property
+    def state(self) -> SessionState:
+        """Its state."""
+        ...
+
+    @property
     def receipts(self) -> Receipts:
         """Its book of what awaits a RECEIPT."""
         ...
@@ -139,6 +143,9 @@ class Owner(Protocol):
     def counters(self) -> Counters:
         """Its counters."""
         ...
+
+    def enter(self, step: Step) -> None:
+        """Change its state."""
 
     def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
         """The connection has ended; return whether another one follows."""
@@ -217,8 +224,9 @@ class Connection:
 
     Attributes:
         settings: The options of the client.
-        stage: Its state.
-        failure: Why it ended, in the stages REPLACED and ENDED.
+        takes_frames: Whether verbs that are bound to it may send. For all others the session decides.
+        failure: Why it ended.
+        is_replaced: Whether it ended, and another one follows or has followed.
         ending: The failure to end it with after DISCONNECT.
         was_closed: Whether it ended because the peer closed or reset it.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
@@ -264,8 +272,9 @@ class Connection:
         # A message without a subscription header looks up None here, and finds nothing.
         self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
-        self.stage: Stage = _OPEN
+        self.takes_frames = True
         self.failure: StompError | None = None
+        self.is_replaced = False
         self.was_closed = False
         self.ending: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
@@ -287,7 +296,7 @@ class Connection:
             self.observer.connected()
 
     def __repr__(self) -> str:
-        return f"<Connection {self.stage.value}: {self.link.endpoint}>"
+        return f"<Connection to {self.link.endpoint}{'' if self.failure is None else ', ended'}>"
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -314,22 +323,22 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether it is in use and not being left."""
-        return self.stage is _OPEN
+        return self.failure is None and self._session.state in _OPEN
 
     @property
-    def takes_frames(self) -> bool:
-        """Whether verbs that are bound to it may send. For all others the session decides."""
-        return self.stage is _OPEN or self.stage is _MOVING
+    def is_closing(self) -> bool:
+        """Whether it is in use for DISCONNECT alone, because the program leaves."""
+        return self.failure is None and self._session.state is SessionState.CLOSING
 
     @property
     def is_gone(self) -> bool:
         """Whether nothing can reach the broker on it any more."""
-        return not self.takes_frames and self.stage is not Stage.CLOSING
+        return self.failure is not None or self._session.state is SessionState.MOVED
 
     @property
     def is_stale(self) -> bool:
         """Whether nothing can be sent on it any more, and the client continues with another one."""
-        return self.stage is Stage.MOVED or self.stage is Stage.REPLACED
+        return self.is_replaced or self._session.state is SessionState.MOVED
 
     def goes_at_once(self) -> bool:
         """Whether this caller may send at once. If not, await `turn`, which counts the call.
@@ -340,11 +349,7 @@ class Connection:
         if running_loop() is not self.loop:
             raise RuntimeError(OTHER_LOOP)
         outbox, calls = self.outbox, self._calls + 1
-        if (
-            calls >= _CALLS_PER_CHECKPOINT
-            or (self.stage is not _OPEN and self.stage is not _MOVING)
-            or outbox.waiting_bytes > outbox.high_water_bytes
-        ):
+        if calls >= _CALLS_PER_CHECKPOINT or not self.takes_frames or outbox.waiting_bytes > outbox.high_water_bytes:
             return False
         self._calls = calls
         return True
@@ -488,7 +493,7 @@ class Connection:
 
         Otherwise the broker would redeliver the same messages before the same fault, on each connection.
         """
-        if self.stage is not _OPEN or not self.holds_messages:
+        if not self.is_open or not self.holds_messages:
             self.fail(error)
             return
         self.protocol.reopen()
@@ -527,9 +532,10 @@ class Connection:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
-    def _enter(self, step: Step) -> None:
-        self.stage = after(self.stage, step, CONNECTION_STEPS)
-        # The reader must continue to the end, even if buffers are full.
+    def entered(self, state: SessionState) -> None:
+        """The session has changed its state, and this is its connection."""
+        self.takes_frames = state in TAKES_FRAMES
+        # Unless it is in use, the reader must continue to the end, even if buffers are full.
         self.gate.notify()
 
     def move(self, endpoint: Endpoint) -> None:
@@ -538,22 +544,17 @@ class Connection:
         In the client ack modes, buffered messages are dropped, because the broker redelivers them on the next
         connection. Messages that consumers have taken can be settled until DISCONNECT is sent.
         """
-        self._enter(Step.MOVE)
         self.ending = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
         for subscription_id, registered in self.registered.items():
             if not registered.inbox.keeps_after_loss:
                 self.inboxes.pop(subscription_id, None)
                 registered.inbox.clear()
 
-    def close(self) -> None:
-        """Begin to leave it because the program leaves: only DISCONNECT may still be sent."""
-        if self.stage is _OPEN:
-            self._enter(Step.LEAVE)
-
     async def disconnect(self, deadline: float) -> DisconnectResult:
         """Wait for pending receipts, then send DISCONNECT with a receipt and wait for the answer.
 
-        Call it after `close` or `move`. After `move`, messages and transactions can be completed until DISCONNECT.
+        Call it in the states CLOSING and MOVING. In MOVING, messages and transactions can still be completed before it
+        is sent.
 
         Spec: "DISCONNECT", "Connection Lingering".
 
@@ -599,7 +600,7 @@ class Connection:
 
     async def _disconnect(self) -> DisconnectResult:
         with self.receipts.expected() as receipt:
-            self._enter(Step.DISCONNECT)
+            self._session.enter(Step.DISCONNECT)
             self.post(self.protocol.disconnect(receipt.id))
             error = await receipt.wait_answer()
             if error is not None and not isinstance(error, BrokerError):
@@ -619,8 +620,7 @@ class Connection:
         self.failure = failure
         # The session logs what that means to the program.
         logger.debug("connection to %s ended: %s", self.link.endpoint, failure)
-        followed = self._session.connection_ended(failure, attributed=attributed)
-        self._enter(Step.LOSE if followed else Step.END)
+        followed = self.is_replaced = self._session.connection_ended(failure, attributed=attributed)
         if self.observer is not None:
             self.observer.disconnected(failure)
         self.receipts.lose_all(failure, keep_messages=followed)
@@ -662,7 +662,7 @@ class Connection:
             len(self.receipts) > 0
             or self.outbox.waiting_tasks > 0
             or self.protocol.state is not State.CONNECTED
-            or self.stage is not _OPEN
+            or not self.is_open
         )
 
 

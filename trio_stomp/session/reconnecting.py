@@ -33,7 +33,7 @@ from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
 from trio_stomp.session.resubscribing import retry_refused, subscribe_again
-from trio_stomp.session.state import Phase, Stage
+from trio_stomp.session.state import Phase
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
@@ -159,7 +159,7 @@ async def _fail_back(connection: Connection, session: Session) -> None:
     preferred = settings.endpoints[: settings.endpoints.index(connection.link.endpoint)]
     if policy is None or policy.fail_back_after is None or not preferred:
         return
-    while connection.stage is Stage.OPEN:
+    while connection.is_open:
         await anyio.sleep(policy.fail_back_after)
         try:
             link = await dial_in_order(settings, endpoints=preferred)

@@ -6,9 +6,9 @@ messages, counters and state. It is in one `SessionState` at a time, and only th
 lead from one to the next.
 
 Verbs call `turn` for the connection to send on, and wait while there is none. In the state CONNECTED there is one, and
-in no other. A connection that ends calls `connection_ended`, which returns whether another one follows. If so,
-subscriptions wait instead of failing, and unconfirmed messages stay in the book. Tasks in `reconnecting` dial, and
-restore everything on the new connection before any verb may use it.
+in no other; once the program leaves, there is none for new work. A connection that ends calls `connection_ended`, which
+returns whether another one follows. If so, subscriptions wait instead of failing, and unconfirmed messages stay in the
+book. Tasks in `reconnecting` dial, and restore everything on the new connection before any verb may use it.
 
 An ERROR may end a connection without a receipt-id (RabbitMQ's never have one), so it is unknown which frame caused it.
 Sent again, that frame would end every later connection too. So the session keeps the ERROR as `unexplained`. On the
@@ -37,12 +37,10 @@ from trio_stomp.session.reconnect import Outage, Refusals
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.state import (
     PHASES,
-    SESSION_STEPS,
     ConnectionState,
     DisconnectResult,
     Phase,
     SessionState,
-    Stage,
     StateLog,
     Step,
     after,
@@ -61,11 +59,7 @@ __all__ = ["Session"]
 logger: Final = logging.getLogger("trio_stomp")
 
 # The connection is being left for another host.
-_LEFT: Final = frozenset({Stage.MOVING, Stage.MOVED})
-
-# The program has begun to leave.
-_LEAVING: Final = frozenset({SessionState.CLOSING, SessionState.FLUSHING})
-
+_LEFT: Final = frozenset({SessionState.MOVING, SessionState.MOVED})
 
 # A connection that ends this soon after a refused SUBSCRIBE was closed because of that.
 _CLOSING_SECONDS: Final = 1.0
@@ -104,6 +98,7 @@ class Session:
         self.registrations: dict[Registration, None] = {}
         self.receipts = Receipts(max_messages=settings.unconfirmed_messages, max_bytes=settings.unconfirmed_bytes)
         self.state: SessionState = SessionState.RESTORING
+        self._is_left = False
         self.failure: StompError | None = None
         self.unexplained: BrokerError | None = None
         self.refused_plain: BrokerError | None = None
@@ -118,7 +113,7 @@ class Session:
         self._order = Turns()
         self._changed = new_wait_queue()
         self.connection = Connection(link, settings, self, unsubscribing_at(link.profile))
-        # The connection, in the state CONNECTED; each verb looks here first.
+        # The connection, in the state CONNECTED until the program leaves; each verb looks here first.
         self._usable: Connection | None = None
         self.restored()
         self.connection.route(link.early)
@@ -127,9 +122,19 @@ class Session:
         pending = f"{len(self.registrations)} subscriptions, {len(self.receipts.messages)} unconfirmed"
         return f"<Session {self.state.value}: {self.connection!r}, {pending}>"
 
-    def _enter(self, step: Step) -> None:
-        self.state = after(self.state, step, SESSION_STEPS)
-        self._usable = self.connection if self.state is SessionState.CONNECTED else None
+    def enter(self, step: Step) -> None:
+        """Change its state.
+
+        Raises:
+            AssertionError: The step is impossible in this state.
+        """
+        self.state = after(self.state, step)
+        self.connection.entered(self.state)
+        self._look()
+
+    def _look(self) -> None:
+        """Find out whether the connection takes new work, and let tasks that wait look again."""
+        self._usable = self.connection if self.state is SessionState.CONNECTED and not self._is_left else None
         self._changed.unpark_all()
 
     @property
@@ -223,7 +228,7 @@ class Session:
     @property
     def is_leaving(self) -> bool:
         """Whether its program has begun to leave it, or it is over."""
-        return self.state in _LEAVING or self.state is SessionState.CLOSED
+        return self._is_left or self.state is SessionState.CLOSED
 
     def check(self) -> None:
         """Raise if no new work is accepted.
@@ -362,7 +367,7 @@ class Session:
             is_over = leaving and self.policy is not None and not refuses
             self._end(ConnectionClosed(CLOSED) if is_over else failure)
             return False
-        self._enter(Step.LOSE)
+        self.enter(Step.LOSE)
         if self.outage is not None and self.next_link is None:  # fail-back is no loss
             level = self.outage.log_level("loss")
             logger.log(level, "connection to %s lost, reconnecting: %s", self.link.endpoint, failure)
@@ -377,7 +382,7 @@ class Session:
             self.outage.refused_to_restore(was_in_use=self._usable is not None)
         if self.outage.lost(failure, self.connection.opened_at, progressed=self._has_progressed()):
             return False
-        if self.connection.stage is Stage.CLOSING:
+        if self.state is SessionState.CLOSING:
             # Too late for another connection: the rest of the time is for DISCONNECT.
             return False
         return not self.is_leaving or len(self.receipts.messages) > 0
@@ -394,7 +399,7 @@ class Session:
         self._resent_before = self.receipts.resent
         self.connection = Connection(link, self.settings, self, unsubscribing_at(link.profile))
         self.suspicion.connected()
-        self._enter(Step.INSTALL)
+        self.enter(Step.INSTALL)
         self.connection.route(link.early)
 
     def restored(self) -> None:
@@ -408,7 +413,7 @@ class Session:
             )
         self.unexplained = None
         self.suspicion.restored()
-        self._enter(Step.RESTORE)
+        self.enter(Step.RESTORE)
         self.note(Phase.CONNECTED)
 
     def move_to(self, link: Link, *, away_from: Connection) -> bool:
@@ -420,7 +425,7 @@ class Session:
         if self._usable is not away_from:
             return False
         self.next_link = link
-        self._enter(Step.MOVE)
+        self.enter(Step.MOVE)
         away_from.move(link.endpoint)
         return True
 
@@ -451,25 +456,31 @@ class Session:
 
         Cancellation: the connection stays as it is; the caller closes it.
         """
-        self._enter(Step.LEAVE)
+        self._is_left = True
+        self._look()
         deadline = current_time() + self.settings.disconnect_timeout
         if self.policy is not None:
             with move_on_at(deadline):
                 await self.receipts.unconfirmed.wait_empty()
-                if self.connection.stage in _LEFT:
+                if self.state in _LEFT:
                     # It is being left for another host; let that finish.
                     await self.connection.ended.wait()
-                self.connection.close()
+                self._begin_closing()
                 await self.receipts.wait_none()
-            if self.connection.failure is not None or self.connection.stage in _LEFT:
+            if self.connection.failure is not None or self.state in _LEFT:
                 # It was lost or left already, and nothing is awaited any more.
                 self.close()
         result = DisconnectResult.CLOSED
         if self.failure is None:
-            self.connection.close()
+            self._begin_closing()
             result = await self.connection.disconnect(deadline)
         self.raise_unseen()
         return result
+
+    def _begin_closing(self) -> None:
+        """Let nothing but DISCONNECT be sent, if there is a connection that takes it."""
+        if self.connection.is_open:
+            self.enter(Step.CLOSE)
 
     def fail(self, failure: StompError) -> None:
         """End the session for good: every task that waits on it is woken with `failure`."""
@@ -490,7 +501,7 @@ class Session:
 
     def _end(self, failure: StompError) -> None:
         self.failure = failure
-        self._enter(Step.END)
+        self.enter(Step.END)
         clean = isinstance(failure, ConnectionClosed)
         logger.log(logging.DEBUG if clean else logging.INFO, "client of %s ended: %s", self.link.endpoint, failure)
         for registration in self.registrations:

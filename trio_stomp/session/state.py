@@ -1,8 +1,8 @@
-"""The states of a connection and of a session, as tables, and the simpler states that a program sees.
+"""The states of a session as a table, and the simpler states that a program sees.
 
-A `Stage` is the state of one connection, a `SessionState` that of the session, which outlives its connections. Both
-change only by a `Step`, and only as their tables permit. Any other step is a bug in this library, and raises
-AssertionError. The diagrams in the documentation are drawn from these tables.
+A session outlives its connections, and its `SessionState` says what may be done with the newest one; older ones have
+ended. It changes only by a `Step`, and only as `SESSION_STEPS` permits. Any other step is a bug in this library, and
+raises AssertionError. The diagram in the documentation is drawn from that table.
 
 A program sees a `Phase`, in a `ConnectionState` with host, cause and attempt.
 """
@@ -13,7 +13,7 @@ import enum
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
 import anyio
 import anyio.lowlevel
@@ -22,104 +22,68 @@ from trio_stomp.errors import StompError
 from trio_stomp.runtime import new_wait_queue
 
 __all__ = [
-    "CONNECTION_STEPS",
     "PHASES",
     "SESSION_STEPS",
+    "TAKES_FRAMES",
     "ConnectionState",
     "DisconnectResult",
     "Phase",
     "SessionState",
-    "Stage",
     "StateChanges",
     "StateLog",
     "Step",
     "after",
 ]
 
-S = TypeVar("S", bound=enum.Enum)
-
 # A watcher that falls this far behind misses the oldest changes.
 _REMEMBERED: Final = 64
 
 
 class Step(enum.Enum):
-    """An event that moves a connection or a session from one state to the next.
+    """An event that moves a session from one state to the next.
 
     Attributes:
         MOVE: A preferred host has answered: the connection is left for it.
+        CLOSE: The program leaves, and nothing is unconfirmed any more.
         DISCONNECT: DISCONNECT is sent.
-        LEAVE: The program leaves.
         LOSE: The connection has ended, and another one follows.
         INSTALL: Another connection is made.
         RESTORE: Subscriptions and unconfirmed messages are restored on it.
-        END: The connection or the session has ended for good.
+        END: The session has ended for good, and its connection with it.
     """
 
     MOVE = "move"
+    CLOSE = "close"
     DISCONNECT = "disconnect"
-    LEAVE = "leave"
     LOSE = "lose"
     INSTALL = "install"
     RESTORE = "restore"
     END = "end"
 
 
-class Stage(enum.Enum):
-    """The state of one connection.
-
-    Attributes:
-        OPEN: Everything may be sent on it.
-        MOVING: It is being left for another host, and pending receipts are awaited. Messages and transactions that
-            belong to it may still be settled; new work waits for the connection that follows.
-        MOVED: DISCONNECT was sent on the way to another host: its messages are stale, its transactions are lost.
-        CLOSING: The program leaves. Nothing but DISCONNECT may be sent.
-        REPLACED: It has ended, and another connection follows or has followed.
-        ENDED: It has ended, and with it the session.
-    """
-
-    OPEN = "open"
-    MOVING = "moving"
-    MOVED = "moved"
-    CLOSING = "closing"
-    REPLACED = "replaced"
-    ENDED = "ended"
-
-
-CONNECTION_STEPS: Final[Mapping[Stage, Mapping[Step, Stage]]] = {
-    Stage.OPEN: {
-        Step.MOVE: Stage.MOVING,
-        Step.LEAVE: Stage.CLOSING,
-        Step.LOSE: Stage.REPLACED,
-        Step.END: Stage.ENDED,
-    },
-    Stage.MOVING: {Step.DISCONNECT: Stage.MOVED, Step.LOSE: Stage.REPLACED, Step.END: Stage.ENDED},
-    Stage.MOVED: {Step.LOSE: Stage.REPLACED, Step.END: Stage.ENDED},
-    Stage.CLOSING: {Step.DISCONNECT: Stage.CLOSING, Step.END: Stage.ENDED},
-    Stage.REPLACED: {},
-    Stage.ENDED: {},
-}
-
-
 class SessionState(enum.Enum):
-    """The state of a session.
+    """The state of a session, and so of its newest connection.
+
+    A program may leave in any of them. From then on new work is refused; what is unconfirmed is still awaited, over
+    other connections if it must be, and messages may still be settled until CLOSING.
 
     Attributes:
-        CONNECTED: A connection is in use.
-        MOVING: The connection is being left for a preferred host; new work waits for the one that follows.
-        RECONNECTING: The connection was lost, and another one is dialed; new work waits for it.
+        CONNECTED: Everything may be sent.
+        MOVING: The connection is being left for a preferred host, and pending receipts are awaited. Messages and
+            transactions that belong to it may still be settled; new work waits for the connection that follows.
+        MOVED: DISCONNECT was sent on the way to that host: messages are stale, transactions are lost.
+        RECONNECTING: There is no connection, and one is dialed; new work waits for it.
         RESTORING: There is a new connection; new work waits until subscriptions and unconfirmed messages are restored.
-        CLOSING: The program leaves: pending receipts are awaited, then DISCONNECT is exchanged. New work is refused.
-        FLUSHING: The program leaves, and there is no connection, or it is not restored. Another one is waited for, but
-            only for the sake of messages that are still unconfirmed. New work is refused.
+        CLOSING: The program leaves, and nothing but DISCONNECT may be sent.
         CLOSED: It is over, by its program or for good.
     """
 
     CONNECTED = "connected"
     MOVING = "moving"
+    MOVED = "moved"
     RECONNECTING = "reconnecting"
     RESTORING = "restoring"
     CLOSING = "closing"
-    FLUSHING = "flushing"
     CLOSED = "closed"
 
 
@@ -127,45 +91,44 @@ class SessionState(enum.Enum):
 SESSION_STEPS: Final[Mapping[SessionState, Mapping[Step, SessionState]]] = {
     SessionState.CONNECTED: {
         Step.MOVE: SessionState.MOVING,
+        Step.CLOSE: SessionState.CLOSING,
         Step.LOSE: SessionState.RECONNECTING,
-        Step.LEAVE: SessionState.CLOSING,
         Step.END: SessionState.CLOSED,
     },
     SessionState.MOVING: {
+        Step.DISCONNECT: SessionState.MOVED,
         Step.LOSE: SessionState.RECONNECTING,
-        Step.LEAVE: SessionState.CLOSING,
         Step.END: SessionState.CLOSED,
     },
-    SessionState.RECONNECTING: {
-        Step.INSTALL: SessionState.RESTORING,
-        Step.LEAVE: SessionState.FLUSHING,
-        Step.END: SessionState.CLOSED,
-    },
+    SessionState.MOVED: {Step.LOSE: SessionState.RECONNECTING, Step.END: SessionState.CLOSED},
+    SessionState.RECONNECTING: {Step.INSTALL: SessionState.RESTORING, Step.END: SessionState.CLOSED},
     SessionState.RESTORING: {
         Step.RESTORE: SessionState.CONNECTED,
+        Step.CLOSE: SessionState.CLOSING,
         Step.LOSE: SessionState.RECONNECTING,
-        Step.LEAVE: SessionState.FLUSHING,
         Step.END: SessionState.CLOSED,
     },
-    SessionState.CLOSING: {Step.LOSE: SessionState.FLUSHING, Step.END: SessionState.CLOSED},
-    SessionState.FLUSHING: {
-        Step.INSTALL: SessionState.FLUSHING,
+    # The last message may be confirmed, and so the program leave, just before the restoration ends.
+    SessionState.CLOSING: {
         Step.RESTORE: SessionState.CLOSING,
-        Step.LOSE: SessionState.FLUSHING,
+        Step.DISCONNECT: SessionState.CLOSING,
         Step.END: SessionState.CLOSED,
     },
     SessionState.CLOSED: {},
 }
 
+# Where messages and transactions of the connection may be settled. All other calls need CONNECTED, and no leaving.
+TAKES_FRAMES: Final = frozenset({SessionState.CONNECTED, SessionState.MOVING, SessionState.RESTORING})
 
-def after(state: S, step: Step, table: Mapping[S, Mapping[Step, S]]) -> S:
+
+def after(state: SessionState, step: Step) -> SessionState:
     """Return the state after a step.
 
     Raises:
         AssertionError: The step is impossible in this state.
     """
     try:
-        return table[state][step]
+        return SESSION_STEPS[state][step]
     except KeyError:
         msg = f"impossible: {step} in {state}"
         raise AssertionError(msg) from None
@@ -192,10 +155,10 @@ class Phase(enum.Enum):
 PHASES: Final[Mapping[SessionState, frozenset[Phase]]] = {
     SessionState.CONNECTED: frozenset({Phase.CONNECTED}),
     SessionState.MOVING: frozenset({Phase.CONNECTED}),
+    SessionState.MOVED: frozenset({Phase.CONNECTED}),
     SessionState.RECONNECTING: frozenset({Phase.LOST, Phase.CONNECTING}),
     SessionState.RESTORING: frozenset({Phase.LOST, Phase.CONNECTING}),
     SessionState.CLOSING: frozenset({Phase.CONNECTED}),
-    SessionState.FLUSHING: frozenset({Phase.LOST, Phase.CONNECTING}),
     SessionState.CLOSED: frozenset({Phase.CLOSED}),
 }
 
