@@ -14,11 +14,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from celery import Celery
-from celery.signals import worker_process_init, worker_process_shutdown
+from celery.signals import worker_process_shutdown
 
+import trio_stomp
 import trio_stomp.blocking
 from trio_stomp.testing import run_broker_in_thread
 
@@ -44,27 +46,37 @@ use_folder(os.environ.get("QUEUE_FOLDER", "celery-queue"))
 
 
 class WorkerProcess:
-    """What each worker process has of its own."""
+    """What each worker process has of its own: a client, from the first task on."""
 
-    client: trio_stomp.blocking.Client
+    def __init__(self) -> None:
+        self._client: trio_stomp.blocking.Client | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def client(self) -> trio_stomp.blocking.Client:
+        """The client. The first task connects, after Celery has forked this process."""
+        with self._lock:
+            if self._client is None:
+                self._client = trio_stomp.blocking.open(os.environ["STOMP_URL"], reconnect=True)
+            return self._client
+
+    def close(self) -> None:
+        """Disconnect, if any task has connected."""
+        if self._client is not None:
+            self._client.close()
 
 
 process = WorkerProcess()
 
 
-@worker_process_init.connect
-def open_client(**_: object) -> None:
-    """Connect, after Celery has forked this process."""
-    process.client = trio_stomp.blocking.open(os.environ["STOMP_URL"], reconnect=True)
-
-
 @worker_process_shutdown.connect
 def close_client(**_: object) -> None:
-    """Disconnect: Celery ends its processes without the usual clean-up of the interpreter."""
-    process.client.close()
+    """Send what is left: Celery ends its processes without the usual clean-up of the interpreter."""
+    process.close()
 
 
-@app.task
+# Where nothing could be sent, because no broker answered, the task is run again.
+@app.task(autoretry_for=(trio_stomp.ConnectError,), retry_backoff=True)
 def place_order(item: str) -> None:
     """Send an order; the task succeeds once the broker has it."""
     process.client.send(QUEUE, item, headers={"sent-by": str(os.getpid())}, persistent=True, receipt=True)

@@ -18,7 +18,8 @@ RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 
 # What is not a runtime dependency, and the only places that import it.
 OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
-    "pytest": "trio_stomp/testing/pytest_plugin.py",  # whoever loads the plugin has pytest
+    # Loaded by pytest alone.
+    "pytest": ("trio_stomp/testing/pytest_plugin.py", "trio_stomp/testing/pytest_asyncio_fixtures.py"),
     "pytest_asyncio": "trio_stomp/testing/pytest_asyncio_fixtures.py",  # loaded with that plugin alone
     "click": "trio_stomp/cli/",  # the extra `cli`
     "rich": "trio_stomp/cli/",
@@ -94,7 +95,7 @@ def test_wheel_when_installed_without_extras_then_needs_three_dependencies(
     assert always == RUNTIME_DEPENDENCIES
 
 
-def test_imports_when_not_of_a_runtime_dependency_then_stay_in_their_room() -> None:
+def test_imports_when_not_of_a_runtime_dependency_then_stay_in_their_modules() -> None:
     ours = {name.replace("-", "_") for name in RUNTIME_DEPENDENCIES} | {PACKAGE}
     foreign = [
         (file.path, name)

@@ -414,6 +414,94 @@ def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: T
 
 
 @NEEDS_FORK
+@pytest.mark.parametrize("call", ["send(QUEUE, b'x', receipt=True, timeout=0.2)", "request(QUEUE, b'x', timeout=0.2)"])
+def test_client_when_it_cannot_reopen_after_a_fork_then_its_time_limit_is_kept(
+    broker: ThreadedBroker, call: str
+) -> None:
+    with running(
+        broker,
+        f"""
+        forever = trio_stomp.Reconnect(retry_first=True)
+        client = trio_stomp.blocking.open(url, reconnect=forever, after_fork="reopen")
+        print("connected", flush=True)
+        sys.stdin.readline()
+        if os.fork() == 0:
+            try:
+                client.{call}
+            except trio_stomp.OperationTimeout as error:
+                print(error, flush=True)
+            sys.stdin.readline()
+            client.send(QUEUE, b"later", receipt=True)
+            sys.exit(0)
+        os.wait()
+        """,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "connected\n"
+        broker.call(Broker.stop_listening)
+        process.stdin.write("the broker is away\n")
+        process.stdin.flush()
+        said = process.stdout.readline()
+        broker.call(Broker.start_listening)
+        process.communicate("it is back\n", timeout=60)
+
+    assert said == (
+        f"{call.partition('(')[0]}() took longer than its timeout of 0.2 s; the client was not connected in this process "
+        "yet, and nothing was sent\n"
+    )
+    assert bodies(broker) == ["later"]
+
+
+@NEEDS_FORK
+def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_connecting(
+    broker: ThreadedBroker,
+) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        client.send(QUEUE, b"x", receipt=True)
+        if os.fork() == 0:
+            print(client.state.phase, client.state.healthy, client.state.cause)
+            print(client.statistics().bytes_sent, client.version, repr(client).endswith(": lost>"))
+            client.send(QUEUE, b"y", receipt=True)
+            print(client.state.phase, client.state.healthy, client.statistics().bytes_sent > 0)
+            sys.exit(0)
+        os.wait()
+        """,
+    )
+
+    assert done.stdout.splitlines() == [
+        "Phase.LOST False this client was opened before os.fork(), and the new process has not connected yet; the next "
+        "call does (after_fork='reopen')",
+        "0 1.2 True",
+        "Phase.CONNECTED True True",
+    ]
+
+
+@NEEDS_FORK
+def test_state_when_a_forked_process_may_not_use_the_client_then_closed(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        if os.fork() == 0:
+            print(client.state.phase, client.state.healthy, client.state.cause)
+            print(repr(client).endswith(": closed>"))
+            sys.exit(0)
+        os.wait()
+        assert client.state.healthy
+        """,
+    )
+
+    first, second = done.stdout.splitlines()
+    assert first.startswith("Phase.CLOSED False this client was opened before os.fork()")
+    assert "or pass after_fork='reopen'" in first
+    assert second == "True"
+
+
+@NEEDS_FORK
 def test_client_when_closed_before_the_fork_then_stays_closed(broker: ThreadedBroker) -> None:
     run(
         broker,

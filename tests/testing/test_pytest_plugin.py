@@ -150,6 +150,32 @@ def test_stomp_broker_when_the_test_is_on_asyncio_then_runs_in_its_loop(mark: st
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("given", ['loop_scope="session"', 'loop_scope="module"', ""])
+def test_stomp_broker_when_tests_share_a_loop_then_runs_in_it(given: str, tmp_path: Path) -> None:
+    needs("pytest_asyncio")
+    test = f"""
+        import asyncio
+        import pytest
+        import trio_stomp
+
+        loops = set()
+
+        @pytest.mark.asyncio({given})
+        @pytest.mark.parametrize("number", range(2))
+        async def test_it(stomp_broker, number):
+            loops.add(asyncio.get_running_loop())
+            async with trio_stomp.connect(stomp_broker.url, connect_timeout=5) as client:
+                await client.send("/queue/a", b"tea", receipt=True)
+            assert stomp_broker.depth("/queue/a") == 1
+            assert len(loops) == 1
+    """
+    for_all = () if given else ("-o", "asyncio_default_test_loop_scope=session")
+
+    done = run_pytest(tmp_path, test, *WITH_ASYNCIO, *for_all, "-W", "error")
+
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp_path: Path) -> None:
     test = """
         import pytest

@@ -63,7 +63,7 @@ class Client:
         self._opened = opened
 
     def __repr__(self) -> str:
-        return repr(self._inner)
+        return f"<Client of {self._opened.newest.link.session.link.endpoint}: {self.state.phase.value}>"
 
     # --- what was negotiated; health ------------------------------------------------------------------------------
 
@@ -72,7 +72,11 @@ class Client:
     session_id = Shown[str | None](AsyncClient, "session_id")
     profile = Shown[Profile](AsyncClient, "profile")
     heart_beat = Shown[HeartBeatTerms](AsyncClient, "heart_beat")
-    state = Shown[ConnectionState](AsyncClient, "state")
+
+    @property
+    def state(self) -> ConnectionState:
+        """Whether the client is connected, reconnecting or closed. Reading it does no I/O, after a fork neither."""
+        return self._opened.state
 
     def state_changes(self) -> StateChanges:
         """Iterate over the current state and each later one, until the client is closed.
@@ -80,10 +84,12 @@ class Client:
         Returns:
             An iterator: ``for state in client.state_changes()``. Any number may run at once, each in its thread.
         """
-        return StateChanges(self._calls.link)
+        return StateChanges(self._opened.ready(None, "state_changes()")[0].link)
 
     def statistics(self) -> Statistics:
         """Return the counters of this client and what its buffers hold now; once it is closed, the last ones."""
+        if self._opened.is_to_reopen:
+            return Statistics()
         link = self._calls.link
         return link.last or link.thread.run(Call(link.count))
 
@@ -105,7 +111,7 @@ class Client:
         **options: Unpack[SendOptions],
     ) -> None:
         """Send a message."""
-        calls, asked = self._calls, options or None
+        (calls, timeout), asked = self._opened.ready(timeout, "send()"), options or None
         if body is None or json is not None or encode is not None or type(destination) is not str:
             destination, body, headers, content_type, asked = completed(
                 destination, body, headers, content_type, asked, json, encode
@@ -140,7 +146,8 @@ class Client:
         self, messages: Iterable[OutgoingMessage], *, receipt: bool = False, timeout: float | None = None
     ) -> None:
         """Send many messages in one call, which is faster than a call of `send` for each."""
-        calls, listed = self._calls, tuple(messages)
+        listed = tuple(messages)
+        calls, timeout = self._opened.ready(timeout, "send_many()")
         calls.call(
             lambda left: calls.link.client.send_many(listed, receipt=receipt, timeout=left), timeout, name="send_many"
         )
@@ -154,7 +161,7 @@ class Client:
         timeout: float | None = None,
     ) -> AbstractContextManager[Publisher]:
         """Send messages and collect their confirmations later: ``with client.publisher() as publisher``."""
-        calls = self._calls
+        calls, _ = self._opened.ready(timeout, "publisher()")
         manager = calls.link.client.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes, timeout=timeout)
         return open_publisher(calls, manager, max_in_flight, max_in_flight_bytes, timeout)
 
@@ -180,7 +187,7 @@ class Client:
     ) -> AbstractContextManager[Subscription[V]]:
         """Receive messages: ``with client.subscribe(...) as subscription``. Leaving the block unsubscribes."""
         options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
-        calls = self._calls
+        calls, _ = self._opened.ready(timeout, "subscribe()")
         calls.link.check()
         with self._opened.naming:
             manager = calls.link.client.subscribe(
@@ -200,7 +207,7 @@ class Client:
     @documented(AsyncClient.transaction)
     def transaction(self, *, timeout: float | None = None) -> AbstractContextManager[Transaction]:
         """Send and acknowledge as one unit: ``with client.transaction() as transaction``."""
-        calls = self._calls
+        calls, _ = self._opened.ready(timeout, "transaction()")
         calls.link.check()
         with self._opened.naming:
             manager = calls.link.client.transaction(timeout=timeout)
@@ -248,7 +255,7 @@ class Client:
     ) -> Message[V]:
         """Send a request and return the reply. Any number of requests may wait at once, each in its thread."""
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        calls = self._calls
+        calls, timeout = self._opened.ready(timeout, "request()")
         reply = calls.call(
             lambda left: calls.link.client.request(
                 destination,
@@ -303,8 +310,8 @@ class Client:
 
     @property
     def _calls(self) -> Calls:
-        return self._opened.calls
+        return self._opened.ready(None, "the call")[0]
 
     @property
     def _inner(self) -> AsyncClient:
-        return self._opened.calls.link.client
+        return self._opened.newest.link.client

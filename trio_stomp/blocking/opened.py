@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 import trio
 
 from trio_stomp.blocking.calls import Calls
 from trio_stomp.blocking.link import Link, raised
 from trio_stomp.blocking.processes import process
-from trio_stomp.blocking.thread import CLOSED, Call
+from trio_stomp.blocking.thread import CLOSED, FORKED, Call
 from trio_stomp.client import Client as AsyncClient
-from trio_stomp.errors import ConnectionClosed
-from trio_stomp.session import limit_of
+from trio_stomp.client import ConnectionState, Phase
+from trio_stomp.errors import ConnectionClosed, ConnectionLost
+from trio_stomp.session import Limit, limit_of
 
 __all__ = ["Opened"]
 
 # Connects in the loop's thread.
 Dial = Callable[[], Awaitable[AsyncClient]]
+
+_NOT_REOPENED: Final = (
+    "this client was opened before os.fork(), and the new process has not connected yet; the next call does "
+    "(after_fork='reopen')"
+)
 
 
 class _Guard:
@@ -93,8 +101,9 @@ class Opened:
                 # Also if Ctrl-C came after it was connected.
                 self.drop()
 
-    async def _connect(self) -> None:
-        async with self._connecting:
+    async def _connect(self, seconds: float | None = None, call: str = "open()") -> None:
+        outcome = "the client was not connected in this process yet, and nothing was sent"
+        async with Limit(seconds, call, outcome=outcome), self._connecting:
             # Another thread of a process that was forked may have done it.
             if self._newest is None or self._newest.link.thread.forked:
                 thread, client = process.thread, await self._dial()
@@ -102,20 +111,55 @@ class Opened:
                 self._newest, self._guard = Calls(link), _Guard(link, self._place)
 
     @property
-    def calls(self) -> Calls:
-        """The calls of the client, on the link of this process.
+    def newest(self) -> Calls:
+        """The calls of the client on its newest link, which may belong to the process that this one was forked from.
 
         Raises:
             ConnectionClosed: It was never connected.
         """
-        calls = self._newest
-        if calls is not None and not (calls.link.thread.forked and self._reopens_after_fork and self._is_open):
-            return calls
-        if self._is_open:
-            process.thread.run(Call(self._connect))
         if self._newest is None:
             raise ConnectionClosed(CLOSED)
         return self._newest
+
+    @property
+    def is_to_reopen(self) -> bool:
+        """Whether this process was forked, and the next call connects."""
+        return self._reopens_after_fork and self._is_open and self.newest.link.thread.forked
+
+    @property
+    def state(self) -> ConnectionState:
+        """The state of the client in this process."""
+        link = self.newest.link
+        if not link.thread.forked:
+            return link.client.state
+        if self.is_to_reopen:
+            return ConnectionState(phase=Phase.LOST, cause=ConnectionLost(_NOT_REOPENED))
+        return ConnectionState(phase=Phase.CLOSED, cause=ConnectionClosed(FORKED))
+
+    def ready(self, timeout: float | None, name: str) -> tuple[Calls, float | None]:
+        """Connect once more if this process was forked and that was asked for.
+
+        Args:
+            timeout: The ``timeout=`` of a call.
+            name: The call, for the error.
+
+        Returns:
+            The calls of the client on the link of this process, and what is left of the `timeout`.
+
+        Raises:
+            ConnectError: It cannot connect.
+            OperationTimeout: It could not connect in time.
+            ConnectionClosed: It was never connected.
+        """
+        calls = self._newest
+        if calls is not None and not calls.link.thread.forked:
+            return calls, timeout
+        if not self.is_to_reopen:
+            return self.newest, timeout
+        seconds = limit_of(timeout, self.newest.link.session.settings.timeout)
+        began = time.monotonic()
+        process.thread.run(Call(partial(self._connect, seconds, name)))
+        return self.newest, None if seconds is None else max(0.0, began + seconds - time.monotonic())
 
     def close(self, error: BaseException | None, timeout: float | None = None) -> None:
         """Close the client as its block was left; see `Client.close`."""

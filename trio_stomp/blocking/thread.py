@@ -40,7 +40,7 @@ Ts = TypeVarTuple("Ts")
 CLOSED: Final = "this client was closed; open a new one with connect()"
 FORKED: Final = (
     "this client was opened before os.fork(), and the new process has no connection of its own; open a client in each "
-    "process, for example in gunicorn's post_fork hook or on Celery's worker_process_init signal"
+    "process, for example in gunicorn's post_fork hook or in Celery's first task, or pass after_fork='reopen'"
 )
 # How long KeyboardInterrupt is held back while the interrupted call ends. Cancellation takes well under a millisecond.
 INTERRUPT_SECONDS: Final = 1.0

@@ -33,6 +33,8 @@ _SYNCHRONOUS: Final = (
     (re.compile(r"\bby cancellation\b"), "by Ctrl-C"),
     (re.compile(r"\btasks\b"), "threads"),
     (re.compile(r"\btask\b"), "thread"),
+    (re.compile(r"\bStopAsyncIteration\b"), "StopIteration"),
+    (re.compile(r"\bAn async iterator\b"), "An iterator"),
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import logging
 import ssl
 import sys
@@ -214,6 +215,7 @@ def _opens(
 
 open = _opens(connect)  # noqa: A001  # as above
 open.__name__ = open.__qualname__ = "open"
+vars(open)["__signature__"] = inspect.signature(connect).replace(return_annotation="Client")
 open.__doc__ = """Connect to a broker until `Client.aclose`, where a program cannot keep an ``async with`` block open.
 
 The arguments are those of `connect`, which is to be preferred: it closes the client whatever happens. Close

@@ -85,26 +85,26 @@ class Statistics:
         subscriptions: Every open subscription.
     """
 
-    bytes_received: int
-    bytes_sent: int
-    bytes_unsent: int
-    writes: int
-    messages_received: int
-    messages_unroutable: int
-    frames_sent: int
-    receipts_received: int
-    receipts_unexpected: int
-    receipts_pending: int
-    errors_received: int
-    heart_beats_sent: int
-    outbox_bytes: int
-    undelivered_bytes: int
-    reads_paused: int
-    reconnections: int
-    resent: int
-    unconfirmed: int
-    stale_messages: int
-    seconds_connected: float
-    seconds_since_read: float
-    seconds_since_write: float
-    subscriptions: tuple[SubscriptionStatistics, ...]
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    bytes_unsent: int = 0
+    writes: int = 0
+    messages_received: int = 0
+    messages_unroutable: int = 0
+    frames_sent: int = 0
+    receipts_received: int = 0
+    receipts_unexpected: int = 0
+    receipts_pending: int = 0
+    errors_received: int = 0
+    heart_beats_sent: int = 0
+    outbox_bytes: int = 0
+    undelivered_bytes: int = 0
+    reads_paused: int = 0
+    reconnections: int = 0
+    resent: int = 0
+    unconfirmed: int = 0
+    stale_messages: int = 0
+    seconds_connected: float = 0.0
+    seconds_since_read: float = 0.0
+    seconds_since_write: float = 0.0
+    subscriptions: tuple[SubscriptionStatistics, ...] = ()

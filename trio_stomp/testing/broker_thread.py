@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from inspect import isawaitable
-from typing import TypeVar, overload
+from typing import TypeVar, cast, overload
 
 import anyio
 import anyio.to_thread
@@ -56,7 +56,7 @@ class ThreadedBroker:
     @overload
     def call(self, function: Callable[[Broker], T]) -> T: ...
 
-    def call(self, function: Callable[[Broker], object]) -> object:
+    def call(self, function: Callable[[Broker], Awaitable[T] | T]) -> T:
         """Call a function with the broker, in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
 
         If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket. The call
@@ -65,8 +65,8 @@ class ThreadedBroker:
         if is_trio():
             # A Trio loop must not wait for another one.
             with ThreadPoolExecutor(1) as another_thread:
-                return another_thread.submit(self._call, function).result()
-        return self._call(function)
+                return cast("T", another_thread.submit(self._call, function).result())
+        return cast("T", self._call(function))
 
     async def wait_until(self, condition: Callable[[Broker], bool]) -> None:
         """Wait until a condition is true, such as ``lambda broker: broker.depth("/queue/a") == 3``.

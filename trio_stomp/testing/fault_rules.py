@@ -103,19 +103,19 @@ class ReceiptRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwallowReceipts(ReceiptRule):
-    """The broker never sends the receipts, although the frames take effect."""
+    """The broker never sends the next receipt, or the next `count`, although the frames take effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayReceipts(ReceiptRule):
-    """The broker sends the receipts late, by a number of seconds of the event loop's clock."""
+    """The broker sends the next receipt late, or the next `count`, by `seconds` of the event loop's clock."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateReceipts(ReceiptRule):
-    """The broker sends the receipts twice."""
+    """The broker sends the next receipt twice, or the next `count`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

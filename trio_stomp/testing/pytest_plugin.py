@@ -55,8 +55,8 @@ def stomp_broker(request: pytest.FixtureRequest) -> Broker:
     # pytest-trio's mark, which its Trio mode sets too.
     if "trio" in marks or "anyio_backend" in request.fixturenames:
         name = "_stomp_broker"
-    elif "asyncio" in marks and request.config.pluginmanager.has_plugin(_ON_ASYNCIO):
-        name = "_stomp_broker_on_asyncio"
+    elif "asyncio" in marks and (on_asyncio := request.config.pluginmanager.get_plugin(_ON_ASYNCIO)) is not None:
+        name = on_asyncio.fixture_for(request.node, request.config)
     else:
         pytest.fail(
             "the fixture stomp_broker requires an async test that pytest-trio, anyio's plugin or pytest-asyncio runs; "
