@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+import trio_stomp
+from trio_stomp import Retry
 from trio_stomp.blocking import Client, Message
 
 
@@ -46,3 +48,19 @@ def test_work_when_the_handler_is_no_plain_function_then_type_error_with_an_idle
         pytest.raises(TypeError, match=r"not a plain function|needs a function"),
     ):
         jobs.work(WRONG[name])  # type: ignore[arg-type]  # the mistake
+
+
+def test_log_when_a_handler_fails_then_its_traceback_begins_with_it(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(message: Message) -> None:
+        raise ValueError(message.text)
+
+    client.send("/queue/jobs", "no such order", receipt=True)
+    with client.subscribe("/queue/jobs") as jobs, pytest.raises(trio_stomp.OperationTimeout):
+        jobs.work(fails, retry=Retry(attempts=1), dead_letter="/queue/dead", timeout=0.2)
+
+    (record,) = [each for each in caplog.records if "failed for good" in each.getMessage()]
+    assert record.exc_info is not None
+    assert record.exc_info[2] is not None
+    assert record.exc_info[2].tb_frame.f_code is fails.__code__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, DecodeError, Hooks, Message, Retry
+from trio_stomp.printable import name_of
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
 Handler = Callable[[Message], Coroutine[object, object, object]]
@@ -84,6 +86,23 @@ async def test_log_when_a_handler_fails_then_each_attempt_has_its_whole_tracebac
     for record in failed:
         text = logging.Formatter().format(record)
         assert all(each in text for each in ("Traceback", "in handle", "in _price", "KeyError", "no such order"))
+        # It begins with the handler: what has called that is the same for all, and hides the rest.
+        assert record.exc_info is not None
+        assert record.exc_info[2] is not None
+        assert record.exc_info[2].tb_frame.f_code.co_name == name_of(handler)
+
+
+async def test_log_when_a_body_cannot_be_decoded_then_its_traceback_is_whole(
+    client: Client, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """No function of the program has run, so there is nothing to begin with."""
+    await client.send("/queue/jobs", "{", content_type="application/json", receipt=True)
+    async with client.subscribe("/queue/jobs", decode=json.loads) as jobs:
+        with trio.move_on_after(5):
+            await jobs.work(handle, retry=ONCE, dead_letter="/queue/dead")
+    (record,) = caplog.records
+    assert "DecodeError" in logging.Formatter().format(record)
+    assert "in _handle_message" in logging.Formatter().format(record)
 
 
 async def test_log_when_a_handler_fails_after_it_has_settled_then_with_its_traceback(

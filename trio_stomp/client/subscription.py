@@ -407,8 +407,6 @@ class Subscription(Generic[T_co]):
 class _Messages(Generic[T]):
     """What `Subscription.messages` returns."""
 
-    # A class, because mypyc compiles this module and does not support async generators.
-
     def __init__(self, subscription: Subscription[T], inbox: Inbox, seconds: float) -> None:
         self._subscription = subscription
         self._inbox = inbox
@@ -452,7 +450,7 @@ def open_subscription(
 
 
 class _Subscribing(Generic[T]):
-    # A class, because mypyc compiles this module and does not support async generators.
+    """What `open_subscription` returns."""
 
     def __init__(
         self,

@@ -45,6 +45,9 @@ __all__ = ["Around", "DeadLetter", "Handler", "Key", "OpenTransaction", "Retry",
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# What calls a handler, in this task or in another thread.
+_AROUND_HANDLERS: Final = frozenset({"trio_stomp", "trio", "anyio", "outcome", "contextlib", "threading", "concurrent"})
+
 T = TypeVar("T")
 
 Handler = Callable[[Message[T]], Coroutine[object, object, object]]
@@ -437,7 +440,8 @@ class _Pool(Generic[T]):
 
     def _log(self, level: int, text: str, job: _Job[T], error: Exception) -> None:
         """Log a failed handler, with its traceback: nothing else keeps that."""
-        logger.log(level, text, self._name, job.message.id, one_line(safe_repr(error)), exc_info=error)
+        shown = type(error), error, _from_the_program(error.__traceback__)
+        logger.log(level, text, self._name, job.message.id, one_line(safe_repr(error)), exc_info=shown)
 
     async def _bury(self, job: _Job[T], error: Exception, attempts: int) -> None:
         """Dead-letter a message that failed for good; it is never dropped silently."""
@@ -463,3 +467,15 @@ class _Pool(Generic[T]):
             self._fail(error)
             return
         self._failures.forget(job.identity)
+
+
+def _from_the_program(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """Return a traceback without the frames before the program's own; all of it if it has none of those."""
+    first = trace
+    while first is not None and _is_around_handlers(first.tb_frame.f_globals.get("__name__")):
+        first = first.tb_next
+    return first or trace
+
+
+def _is_around_handlers(module: object) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in _AROUND_HANDLERS
