@@ -447,8 +447,8 @@ def test_client_when_it_cannot_reopen_after_a_fork_then_its_time_limit_is_kept(
         process.communicate("it is back\n", timeout=60)
 
     assert said == (
-        f"{call.partition('(')[0]}() took longer than its timeout of 0.2 s; the client was not connected in this process "
-        "yet, and nothing was sent\n"
+        f"{call.partition('(')[0]}() took longer than its timeout of 0.2 s; the client was not connected in this "
+        "process yet, and nothing was sent\n"
     )
     assert bodies(broker) == ["later"]
 
@@ -473,8 +473,10 @@ def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_
     )
 
     assert done.stdout.splitlines() == [
-        "Phase.LOST False this client was opened before os.fork(), and the new process has not connected yet; the next "
-        "call does (after_fork='reopen')",
+        (
+            "Phase.LOST False this client was opened before os.fork(), and the new process has not connected yet; the "
+            "next call does (after_fork='reopen')"
+        ),
         "0 1.2 True",
         "Phase.CONNECTED True True",
     ]

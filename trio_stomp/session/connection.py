@@ -9,9 +9,9 @@ that waits.
 A verb first awaits `turn`: a checkpoint now and then, room in the outbox, and a look at the state. Then come the
 protocol step and the append, without an await in between. So a verb that is canceled has sent a whole frame or nothing.
 
-A connection has no state of its own: it is in use as the session's state says, until it has a `failure`. `check` decides
-whether ACK, NACK and transactions may still send, since they are bound to this connection. All other verbs ask the
-session for a connection, and never get one that is being left.
+A connection has no state of its own: it is in use as the session's state says, until it has a `failure`. `check`
+decides whether ACK, NACK and transactions may still send, since they are bound to this connection. All other verbs ask
+the session for a connection, and never get one that is being left.
 """
 
 from __future__ import annotations
