@@ -1,8 +1,8 @@
 """Sphinx directives that draw states from the library's own tables of transitions.
 
 For the protocol, ``session-states-table`` lists every legal step, and ``session-states-diagram`` draws the states and
-what leads from one to the next. For the client, ``lifecycle-table`` and ``lifecycle-diagram`` do the same. Pictures are SVGs, generated at each build: a picture that is drawn by hand
-is out of date after the next change.
+what leads from one to the next. For the client, ``lifecycle-table`` and ``lifecycle-diagram`` do the same. Pictures are
+SVGs, generated at each build: a picture that is drawn by hand is out of date after the next change.
 """
 
 from __future__ import annotations
