@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -209,6 +208,8 @@ def require_known(call: str, options: Mapping[str, object], known: AbstractSet[s
         TypeError: There is no such option. The message suggests the nearest one and lists all.
     """
     for unknown in sorted(options.keys() - known):
+        import difflib  # noqa: PLC0415  # for an error alone
+
         near = difflib.get_close_matches(unknown.lower(), known, n=1)
         guess = f"did you mean {near[0]!r}? Its" if near else "its"
         raise TypeError(f"{call} has no argument {unknown!r}; {guess} options are {', '.join(sorted(known))}")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
-from trio_stomp.runtime import ProtectedContext, enable_ki_protection
+from trio_stomp.runtime import ProtectedContext, enable_ki_protection, prepare
 
 __all__ = ["async_context", "with_arguments_of", "with_usage"]
 
@@ -73,6 +73,7 @@ def async_context(
         @functools.wraps(function)
         @enable_ki_protection  # `connect_stream` must come to close the stream that it is given
         def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
+            prepare()
             return _WithUsage(manager(*args, **kwargs), call, usage)
 
         return make

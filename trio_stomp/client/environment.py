@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import ssl
 from collections.abc import Callable, Mapping
@@ -133,6 +132,8 @@ class _Reader:
         """
         for name in sorted(self._environment):
             if name.startswith(self._prefix) and name not in self._known:
+                import difflib  # noqa: PLC0415  # for an error alone
+
                 near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.9)
                 if near:
                     raise LocalProtocolError(f"there is no environment variable {name}; did you mean {near[0]}?")

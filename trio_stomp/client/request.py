@@ -7,7 +7,7 @@ A reply directly wakes the task that waits for it; no task in between reads repl
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
@@ -225,7 +225,7 @@ class Requests:
     def __init__(self, session: Session) -> None:
         self._session = session
         # On a broker without temporary queues, the names of all clients must differ.
-        self._name = f"replies-{secrets.token_hex(8)}"
+        self._name = f"replies-{os.urandom(8).hex()}"
         self._count = 0
         # Both by `reply_to`; None is the destination of the broker's profile. A reconnection does not change the ids.
         self._ids: dict[str | None, str] = {None: self._name}

@@ -7,7 +7,6 @@ each call: a program may run several loops in several threads.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,7 +16,6 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import anyio.abc
 
-from trio_stomp.runtime import _asyncio
 from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Nursery, Runtime, Stop, Waiter, WaitQueue
 from trio_stomp.runtime.interrupts import (
     ProtectedContext,
@@ -58,20 +56,21 @@ __all__ = [
     "is_trio",
     "iterated",
     "leaving",
+    "loop_id",
     "move_on_at",
     "new_wait_queue",
     "new_waiter",
     "open_background_nursery",
+    "prepare",
     "protect",
     "protected_context",
     "require_loop",
-    "running_loop",
     "socket_stream",
     "surrounded",
 ]
 
-_on_asyncio: Runtime = _asyncio
-# What runs on trio alone is not imported before it does.
+# Neither loop is imported before it runs: each takes as long as all the rest.
+_on_asyncio: Runtime | None = None
 _on_trio: Runtime | None = None
 
 
@@ -82,14 +81,27 @@ def is_trio() -> bool:
 
 
 def _current() -> Runtime:
-    global _on_trio  # noqa: PLW0603  # loaded once
-    if not is_trio():
-        return _on_asyncio
-    if _on_trio is None:
+    runtime = _on_trio if is_trio() else _on_asyncio
+    return _loaded() if runtime is None else runtime
+
+
+def _loaded() -> Runtime:
+    global _on_asyncio, _on_trio  # noqa: PLW0603  # loaded once
+    if is_trio():
         from trio_stomp.runtime import _trio  # noqa: PLC0415  # see above
 
         _on_trio = _trio
-    return _on_trio
+        return _trio
+    from trio_stomp.runtime import _asyncio  # noqa: PLC0415  # see above
+
+    _on_asyncio = _asyncio
+    return _asyncio
+
+
+def prepare() -> None:
+    """Load what the client needs of trio if that runs here, so that Ctrl-C is held back from now on."""
+    if is_trio():
+        _current()
 
 
 def require_loop(call: str) -> None:
@@ -98,19 +110,17 @@ def require_loop(call: str) -> None:
     Raises:
         RuntimeError: None does.
     """
-    if is_trio():
-        return
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    asyncio = sys.modules.get("asyncio")
+    if not is_trio() and (asyncio is None or asyncio._get_running_loop() is None):  # noqa: SLF001  # documented for such use
         raise RuntimeError(
             f"{call} needs a running event loop. Call it in an async function that you start with asyncio.run(main()) "
             "or trio.run(main), or use trio_stomp.blocking.connect() in synchronous code"
-        ) from None
+        )
 
 
-# The loop of asyncio that runs here, or None, as under trio. Without an exception, because each verb asks.
-running_loop: Callable[[], asyncio.AbstractEventLoop | None] = asyncio._get_running_loop  # noqa: SLF001  # documented for such use
+def loop_id() -> Callable[[], object]:
+    """Return a function that tells the running loop from others; each verb calls it."""
+    return _current().loop_id
 
 
 def new_waiter() -> Waiter:

@@ -32,11 +32,15 @@ __all__ = [
     "detached",
     "foreign_stream",
     "in_thread",
+    "loop_id",
     "new_wait_queue",
     "new_waiter",
     "open_background_nursery",
     "socket_stream",
 ]
+
+# The loop that runs here, or None. Without an exception, because each verb asks.
+loop_id: Final = asyncio._get_running_loop  # noqa: SLF001  # documented for such use
 
 _log: Final = logging.getLogger("trio_stomp")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
@@ -16,7 +17,7 @@ import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
 from trio_stomp.runtime.interface import ByteStream, Stop, WaitQueue
-from trio_stomp.runtime.interrupts import protect
+from trio_stomp.runtime.interrupts import tell_trio
 from trio_stomp.runtime.nurseries import open_background_nursery
 from trio_stomp.runtime.readers import Readers
 
@@ -34,6 +35,7 @@ __all__ = [
     "detached",
     "foreign_stream",
     "in_thread",
+    "loop_id",
     "new_wait_queue",
     "new_waiter",
     "open_background_nursery",
@@ -296,5 +298,8 @@ async def socket_stream(sock: socket.socket | trio.socket.SocketType) -> ByteStr
     return SocketStream(stream) if sys.platform != "win32" else ForeignStream(stream)
 
 
-# It is imported when the first client is opened, and the rest of the client is protected by then.
-protect("trio_stomp.runtime")
+# Here `trio.run` and the thread are the same.
+loop_id: Final = threading.get_ident
+
+# It is imported when the first client is about to be opened.
+tell_trio()

@@ -139,6 +139,11 @@ class WaitQueue(Protocol):
 class Runtime(Protocol):
     """What one implementation offers; each is a module."""
 
+    @property
+    def loop_id(self) -> Callable[[], object]:
+        """A function that tells the loop that runs here from others."""
+        ...
+
     def new_waiter(self) -> Waiter:
         """Make a Waiter for a task of this loop."""
         ...

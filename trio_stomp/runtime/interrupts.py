@@ -9,11 +9,13 @@ So all functions of the library are protected (`protect`). That costs nothing un
 look at the functions on the stack. The library calls functions of the program through `called`, `awaited` and
 `iterated`, which are not protected, because an endless loop in a handler must be interruptible. It lets what they raise
 through, whatever that is.
+
+A program on asyncio never imports Trio, which takes longer than the rest of this library. So what is to be protected is
+noted here, and `tell_trio` tells it to Trio when the first client is about to be opened there.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import sys
@@ -21,10 +23,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType, TracebackType
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
-
-from trio.lowlevel import disable_ki_protection, enable_ki_protection
 
 __all__ = [
     "ProtectedContext",
@@ -36,10 +36,58 @@ __all__ = [
     "protect",
     "protected_context",
     "surrounded",
+    "tell_trio",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _HasCode(Protocol):
+    """A function."""
+
+    __code__: CodeType
+
+
+F = TypeVar("F", bound=_HasCode)
+
+# What Trio was not told yet: functions, protected or not, and packages whose functions all are.
+_noted: list[tuple[_HasCode, bool]] = []
+_packages: list[str] = []
+_is_told = False
+
+
+def enable_ki_protection(function: F) -> F:
+    """Decorate a function in which Ctrl-C is to be held back."""
+    _note(function, True)  # noqa: FBT003  # the two of them differ in nothing else
+    return function
+
+
+def disable_ki_protection(function: F) -> F:
+    """Decorate a function in which it is not, although that of its caller is."""
+    _note(function, False)  # noqa: FBT003  # as above
+    return function
+
+
+def _note(function: _HasCode, protected: bool) -> None:  # noqa: FBT001  # as above
+    if not _is_told:
+        _noted.append((function, protected))
+        return
+    from trio import lowlevel  # noqa: PLC0415  # see above
+
+    (lowlevel.enable_ki_protection if protected else lowlevel.disable_ki_protection)(function)
+
+
+def tell_trio() -> None:
+    """Protect what was noted, and from now on at once."""
+    global _is_told  # noqa: PLW0603  # set once, when Trio is there
+    _is_told = True
+    for function, protected in _noted:
+        _note(function, protected)
+    protect(*_packages)
+    _noted.clear()
+    _packages.clear()
+
 
 # Python drops what the callback of a weak reference raises, and Ctrl-C with it. Trio has all async generators in such a
 # set, so that one is called at the end of each block that contextlib has made. All sets share this code.
@@ -88,16 +136,23 @@ async def completed(awaitable: Awaitable[T]) -> T:
     """
     try:
         return await awaited(awaitable)
-    except asyncio.CancelledError as error:
-        if is_canceled():
+    except _cancellation_of_asyncio() as error:
+        if _is_canceled():
             raise
         # It is no cancellation of this task.
-        raise RuntimeError("it raised CancelledError, although nothing has canceled it") from error  # noqa: ASYNC104
+        raise RuntimeError("it raised CancelledError, although nothing has canceled it") from error
 
 
-def is_canceled() -> bool:
+def _cancellation_of_asyncio() -> type[BaseException] | tuple[()]:
+    """The class that asyncio cancels with, if that is imported."""
+    asyncio = sys.modules.get("asyncio")
+    return () if asyncio is None else asyncio.CancelledError
+
+
+def _is_canceled() -> bool:
     """Whether this task of asyncio is being canceled."""
-    loop = asyncio._get_running_loop()  # noqa: SLF001  # as `trio_stomp.runtime.running_loop`
+    asyncio = sys.modules["asyncio"]
+    loop = asyncio._get_running_loop()  # noqa: SLF001  # documented for such use
     task = None if loop is None else asyncio.current_task(loop)
     return task is not None and task.cancelling() > 0
 
@@ -153,6 +208,9 @@ def protected_context(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, A
 
 def protect(*packages: str) -> None:
     """Protect the functions of packages, as far as they are imported, except for those of this module."""
+    if not _is_told:
+        _packages.extend(packages)
+        return
     for name, module in list(sys.modules.items()):
         if name.startswith(packages) and name != __name__:
             for function in _functions_of(module):

@@ -46,7 +46,7 @@ from trio_stomp.protocol import (
     State,
     Violation,
 )
-from trio_stomp.runtime import OTHER_LOOP, clock, current_time, move_on_at, running_loop
+from trio_stomp.runtime import OTHER_LOOP, clock, current_time, loop_id, move_on_at
 from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Observer
@@ -237,7 +237,8 @@ class Connection:
         last_read: Clock time of the last read.
         last_write: Clock time of the last write.
         now: Returns the clock time, with fewer calls than `current_time`.
-        loop: The event loop of asyncio that it belongs to; None on trio.
+        loop: The event loop that it belongs to, as `loop_id` tells it there.
+        loop_id: Tells the event loop that runs.
         awaited_replies: How many requests wait for their reply.
         observer: Calls the hooks of the program, if it has any.
         reading: Whose turn it is to read it.
@@ -285,7 +286,8 @@ class Connection:
         self.ended = anyio.Event()
         self.opened_at = self.last_read = self.last_write = current_time()
         self.now = clock()
-        self.loop = running_loop()
+        self.loop_id = loop_id()
+        self.loop = self.loop_id()
         self.awaited_replies = 0
         self._calls = 0
         self._touched: list[Receiver] = []
@@ -346,7 +348,7 @@ class Connection:
         Raises:
             RuntimeError: It runs in another event loop.
         """
-        if running_loop() is not self.loop:
+        if self.loop_id() != self.loop:
             raise RuntimeError(OTHER_LOOP)
         outbox, calls = self.outbox, self._calls + 1
         if calls >= _CALLS_PER_CHECKPOINT or not self.takes_frames or outbox.waiting_bytes > outbox.high_water_bytes:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import secrets
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
@@ -351,7 +351,7 @@ class Receipts:
         self.unconfirmed = Budget(max_messages, max_bytes)
         self._numbers = itertools.count(1)
         # Unique among all clients, because brokers remember ids to detect duplicates; short, because each SEND has it.
-        self.prefix: Final = f"{secrets.token_hex(8)}-"
+        self.prefix: Final = f"{os.urandom(8).hex()}-"
         self.messages: dict[str, Publication] = {}
         self._others: dict[str, Awaiting] = {}
         # Where tasks wait until there are fewer entries.

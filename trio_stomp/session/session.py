@@ -28,7 +28,7 @@ import anyio
 
 from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
-from trio_stomp.runtime import OTHER_LOOP, current_time, move_on_at, new_wait_queue, running_loop
+from trio_stomp.runtime import OTHER_LOOP, current_time, move_on_at, new_wait_queue
 from trio_stomp.session.budget import Turns
 from trio_stomp.session.connection import CLOSED, Connection
 from trio_stomp.session.failures import renewed, was_raised
@@ -180,7 +180,7 @@ class Session:
         Raises:
             RuntimeError: It does.
         """
-        if running_loop() is not self.connection.loop:
+        if self.connection.loop_id() != self.connection.loop:
             raise RuntimeError(OTHER_LOOP)
 
     def at_once(self, confirmed_bytes: int | None = None) -> Connection | None:

@@ -12,7 +12,6 @@ its body is gone.
 from __future__ import annotations
 
 import io
-import tempfile
 import threading
 from collections.abc import AsyncIterator
 from typing import IO, TYPE_CHECKING, BinaryIO, Final
@@ -87,6 +86,8 @@ class SpooledBody:
             return
         directory = "a temporary file"
         try:
+            import tempfile  # noqa: PLC0415  # few programs spool, and it brings all of shutil
+
             directory = f"a temporary file in {tempfile.gettempdir()}"
             if self._file is None:
                 # Unbuffered: what was written is there, and closing has nothing left to write.

@@ -16,7 +16,6 @@ import socket
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Final, cast
 
@@ -161,6 +160,8 @@ async def _open_http(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
 
 
 async def _connect(stream: ByteStream, http: h11.Connection, proxy: Proxy, endpoint: Endpoint) -> None:
+    from http import HTTPStatus  # noqa: PLC0415  # as little else needs it
+
     import h11  # noqa: PLC0415  # an extra
 
     headers = [("Host", endpoint.ascii_authority)]

@@ -39,7 +39,7 @@ from wsproto.utilities import RemoteProtocolError
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import Secrets, Version
-from trio_stomp.runtime import ByteStream
+from trio_stomp.runtime import ByteStream, protect
 from trio_stomp.transport.diagnosis import HINT_BYTES, StepFailed, hint_at
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.urls import Endpoint
@@ -345,3 +345,7 @@ def _rejected(answer: RejectConnection, endpoint: Endpoint) -> StepFailed:
         hint += " If it is one for HTTPS, use wss://" if status == HTTPStatus.BAD_REQUEST and not endpoint.tls else ""
     what = f"the server answered {status}{phrase} to the WebSocket handshake at {endpoint}"
     return StepFailed("websocket", what, hint, refused=refused)
+
+
+# It is imported when the first such connection is opened, after the rest of the client was protected.
+protect(__name__)

@@ -1,0 +1,53 @@
+"""What a program loads: its own event loop, and little that it does not use. Counted, because times vary."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# A few more than there are. Before you raise it, look whether each program needs the new ones.
+MOST_MODULES = 140
+CONNECT = """
+    async def main():
+        try:
+            # Nothing listens there.
+            async with trio_stomp.connect("stomp://127.0.0.1:9", connect_timeout=5):
+                raise AssertionError
+        except trio_stomp.ConnectError:
+            pass
+"""
+
+
+def modules_after(program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{textwrap.dedent(program)}\nimport sys\nprint(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_import_when_nothing_else_is_imported_then_no_event_loop_is() -> None:
+    loaded = modules_after("import trio_stomp")
+
+    assert loaded.isdisjoint({"trio", "asyncio"})
+    assert loaded.isdisjoint({"difflib", "hashlib", "http", "tempfile", "wsproto", "h11"})
+
+
+def test_import_when_counted_then_loads_few_modules_beside_the_event_loop() -> None:
+    added = modules_after("import asyncio, trio_stomp") - modules_after("import asyncio")
+
+    assert len(added) <= MOST_MODULES, sorted(added)
+
+
+@pytest.mark.parametrize(("loop", "other"), [("asyncio", "trio"), ("trio", "asyncio")])
+def test_program_when_it_runs_on_one_loop_then_the_other_is_not_imported(loop: str, other: str) -> None:
+    main = "main()" if loop == "asyncio" else "main"
+
+    loaded = modules_after(f"import {loop}, trio_stomp\n{textwrap.dedent(CONNECT)}\n{loop}.run({main})")
+
+    assert other not in loaded
