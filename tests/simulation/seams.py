@@ -77,9 +77,6 @@ def under(
                 failed[address] = tcp_failure(error)
         return None
 
-    def token_hex(size: int) -> str:
-        return chance.randbytes(size).hex()
-
     send_error = Conversation.send_error
 
     def noted_error(conversation: Conversation, message: str, details: str = "", **more: object) -> None:
@@ -88,7 +85,7 @@ def under(
 
     with pytest.MonkeyPatch.context() as patch:
         for module in ("trio_stomp.session.receipts", "trio_stomp.client.request"):
-            patch.setattr(f"{module}.secrets", SimpleNamespace(token_hex=token_hex))
+            patch.setattr(f"{module}.os", SimpleNamespace(urandom=chance.randbytes))
         for module in ("trio_stomp.session.send", "trio_stomp.client.dead_letters"):
             patch.setattr(f"{module}.time", SimpleNamespace(time=anyio.current_time))
         patch.setattr(dialing, "look_up", look_up)
