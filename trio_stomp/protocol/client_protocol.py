@@ -388,7 +388,7 @@ class ClientProtocol:
             frames = self._decoder.receive_data(data)
             data = b""
             # MESSAGE and RECEIPT don't change a session that is connected: one look at the table is enough for all.
-            steady = self._session.is_steady(_SERVER, _MESSAGE)
+            steady = _MESSAGE in self._session.steady_of_peer
             try:
                 self._add_events(events, frames, steady=steady)
             except RemoteProtocolError as error:

@@ -159,7 +159,7 @@ class Decoder:
     @property
     def error_in_command(self) -> bool:
         """Whether `error` came where a command should have been."""
-        return self.error is not None and self._head is None and self._reader.in_command
+        return self.error is not None and self._head is None and self._reader.command is None
 
     @property
     def heartbeats(self) -> int:
@@ -214,11 +214,12 @@ class Decoder:
         return frames
 
     def _decode(self, frames: list[Frame]) -> None:
-        quick = self._quick
+        quick, reader = self._quick, self._reader
         while not self._waiting:
-            if quick is not None and self._head is None and not self._reader.started:
+            # At the beginning of a frame.
+            if quick is not None and self._head is None and reader.command is None and not reader.line:
                 self._position = quick.take(self._data, self._position, frames)
-                self._reader.heartbeats += quick.ends_of_line
+                reader.heartbeats += quick.ends_of_line
                 if quick.head is not None:
                     self._begin_body(quick.head)
                 if self._position == len(self._data):

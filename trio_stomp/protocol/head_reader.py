@@ -43,18 +43,19 @@ class HeadReader:
         rules: How the lines of this session are read.
 
     Attributes:
+        command: The command of the frame whose head is being read, or None.
         heartbeats: Ends of line read outside of frames.
         line: The part of the unfinished line that has come.
         room: Fewer bytes than this may be added to the line unseen, if there is no CR, LF or NUL among them.
     """
 
     __slots__ = (
-        "_command",
         "_footprint",
         "_limits",
         "_pairs",
         "_scanned",
         "_tolerances",
+        "command",
         "commands",
         "heartbeats",
         "line",
@@ -68,7 +69,7 @@ class HeadReader:
         self._limits = limits
         self.configure(commands=commands, tolerances=tolerances, rules=rules)
         self.heartbeats = 0
-        self._command: Command | None = None
+        self.command: Command | None = None
         self._pairs: list[tuple[str, str]] = []
         self._footprint = MESSAGE_BYTES
         self.line = bytearray()
@@ -82,20 +83,10 @@ class HeadReader:
         self.rules = rules
 
     @property
-    def started(self) -> bool:
-        """Whether a part of a head has been read."""
-        return self._command is not None or bool(self.line)
-
-    @property
-    def in_command(self) -> bool:
-        """Whether the command of the next frame is still to come."""
-        return self._command is None
-
-    @property
     def inside(self) -> bool:
         """Whether the input so far ends inside a frame; half an end of line between frames is outside."""
-        if self._command is not None or len(self.line) != 1:
-            return self.started
+        if self.command is not None or len(self.line) != 1:
+            return self.command is not None or bool(self.line)
         return not (self.rules.cr_ends_line and self.line[0] == CR)
 
     def read(self, data: bytes, position: int) -> tuple[Head | None, int]:
@@ -123,7 +114,7 @@ class HeadReader:
                 self._add(line)
                 if len(self._pairs) < self._limits.header_count:
                     self.room = self._limits.header_line_bytes
-            elif self._command is None:
+            elif self.command is None:
                 # STOMP 1.2, Augmented BNF: any number of EOLs between frames; each may be a heart-beat.
                 self.heartbeats += 1
             else:
@@ -136,7 +127,7 @@ class HeadReader:
 
     def _check_line(self) -> None:
         """Raise for the first byte after which the line can no longer be legal."""
-        line, command, rules, limits = self.line, self._command, self.rules, self._limits
+        line, command, rules, limits = self.line, self.command, self.rules, self._limits
         size = len(line)
         held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
         limit = limits.command_bytes if command is None else limits.header_line_bytes
@@ -171,16 +162,16 @@ class HeadReader:
         return len(self.line) > held
 
     def _nul_tolerated(self) -> bool:
-        if self._command is Command.MESSAGE:
+        if self.command is Command.MESSAGE:
             return self._tolerances.nul_in_message_headers
-        return self._command is Command.ERROR and self._tolerances.nul_in_error_headers
+        return self.command is Command.ERROR and self._tolerances.nul_in_error_headers
 
     def _nul_error(self) -> RemoteProtocolError:
-        if self._command is None:
+        if self.command is None:
             return RemoteProtocolError(f"NUL where a command or an end of line should be: {self._shown()}")
         # The specification's own examples of 1.2 lack the blank line in two places: row all-FRM-13.
         return RemoteProtocolError(
-            f"NUL in the headers of a {self._command.value} frame; is its blank line missing? {self._shown()}"
+            f"NUL in the headers of a {self.command.value} frame; is its blank line missing? {self._shown()}"
         )
 
     def _shown(self) -> str:
@@ -192,8 +183,8 @@ class HeadReader:
 
     def _add(self, line: bytes) -> None:
         """Add one line that is not blank: the command, or a header."""
-        if self._command is not None:
-            self._pairs.append(self._header(line, self._command))
+        if self.command is not None:
+            self._pairs.append(self._header(line, self.command))
             self._footprint += HEADER_BYTES + (len(line) if line.isascii() else WIDEST * len(line))
             return
         text = line.decode("utf-8", "replace")
@@ -202,7 +193,7 @@ class HeadReader:
             raise RemoteProtocolError(
                 f"unknown command {text[:_SHOWN]!r}; expected one of {', '.join(sorted(self.commands.values()))}"
             )
-        self._command = command
+        self.command = command
 
     def _command_named(self, text: str) -> Command | None:
         return self.commands.get(text)
@@ -233,9 +224,9 @@ class HeadReader:
         )
 
     def _finish(self) -> Head:
-        assert self._command is not None  # noqa: S101  # read() only comes here with one
-        head = Head(self._command, Headers(self._pairs), self._footprint)
-        self._command = None
+        assert self.command is not None  # noqa: S101  # read() only comes here with one
+        head = Head(self.command, Headers(self._pairs), self._footprint)
+        self.command = None
         self._pairs = []
         self._footprint = MESSAGE_BYTES
         return head

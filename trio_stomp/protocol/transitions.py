@@ -109,9 +109,10 @@ class Session:
     Attributes:
         state: Where it is.
         steady: The commands this side may send now that leave the state as it is.
+        steady_of_peer: Those of the peer.
     """
 
-    __slots__ = ("_role", "state", "steady")
+    __slots__ = ("_role", "state", "steady", "steady_of_peer")
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -120,6 +121,7 @@ class Session:
     def _enter(self, state: State) -> None:
         self.state = state
         self.steady = _STEADY[state, self._role]
+        self.steady_of_peer = _STEADY[state, self._role.peer]
 
     def step(self, sender: Role, command: Command) -> None:
         """Enter the state that follows a frame of `sender`.
@@ -133,10 +135,6 @@ class Session:
             raise self._illegal(sender, command)
         if state is not self.state:
             self._enter(state)
-
-    def is_steady(self, sender: Role, command: Command) -> bool:
-        """Whether `sender` may send such a frame now and the state stays as it is."""
-        return command in _STEADY[self.state, sender]
 
     @property
     def is_closed(self) -> bool:
