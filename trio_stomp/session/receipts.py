@@ -548,9 +548,7 @@ class Receipts:
 
     def expect_reply(self, receipt_id: str, destination: str) -> None:
         """Enter a reply that is about to be written."""
-        self._others[receipt_id] = _Reply(destination, self)
-        if self._wake_reader is not None:
-            self._wake_reader()
+        self._expect(receipt_id, _Reply(destination, self))
 
     def requester_lives(self, destination: str) -> None:
         """The broker has taken a reply."""
@@ -574,18 +572,19 @@ class Receipts:
     def expect_for(self, awaiting: Awaiting) -> str:
         """Enter a frame that is about to be written; return its receipt id."""
         receipt_id = self.new_id()
-        self._others[receipt_id] = awaiting
-        if self._wake_reader is not None:
-            self._wake_reader()
+        self._expect(receipt_id, awaiting)
         return receipt_id
 
     def expect(self) -> Receipt:
         """Enter a frame whose RECEIPT a task will wait for."""
         receipt = Receipt(self.new_id(), self)
-        self._others[receipt.id] = receipt
+        self._expect(receipt.id, receipt)
+        return receipt
+
+    def _expect(self, receipt_id: str, awaiting: Awaiting) -> None:
+        self._others[receipt_id] = awaiting
         if self._wake_reader is not None:
             self._wake_reader()
-        return receipt
 
     @contextmanager
     def expected(self) -> Generator[Receipt]:
