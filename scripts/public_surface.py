@@ -143,8 +143,9 @@ def _plain(annotation: object) -> str:
 
 
 def _commands() -> Iterator[str]:
-    from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # it imports all of the command
+    from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # an extra
 
+    command_line.load_all()
     yield from _command("trio-stomp", command_line)
 
 

@@ -39,6 +39,8 @@ PAGES = [
     if "_build" not in path.parts
 ]
 
+command_line.load_all()
+
 
 def unknown_extras(texts: list[tuple[str, str]]) -> list[str]:
     found = [(path, extra) for path, text in texts for names in EXTRA.findall(text) for extra in names.split(",")]

@@ -2,6 +2,8 @@ import itertools
 import logging
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.commands import Command, CommandGroup
 
+command_line.load_all()
 COMMANDS = [
     each
     for command in command_line.commands.values()
@@ -23,8 +26,8 @@ EXAMPLES = {example for command in COMMANDS for example in command.examples}
 def test_command_line_when_asked_for_help_then_lists_its_commands() -> None:
     shown = CliRunner().invoke(command_line, ["--help"]).stdout
 
-    for name in command_line.commands:
-        assert f"\n  {name}" in shown
+    for name, command in command_line.commands.items():
+        assert re.search(rf"\n  {name} +{re.escape(command.get_short_help_str(200))}\n", shown)
 
 
 @pytest.mark.parametrize("name", sorted(command_line.commands))
@@ -95,3 +98,17 @@ def test_command_line_when_verbose_anywhere_then_logs(
 @pytest.mark.parametrize("arguments", [["nonsense"], ["send", "--nonsense"]])
 def test_command_line_when_it_cannot_be_read_then_ends_with_two(arguments: list[str]) -> None:
     assert CliRunner().invoke(command_line, arguments).exit_code == 2
+
+
+def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> None:
+    program = """if True:
+        import sys
+        from trio_stomp.cli.command_line import command_line
+        command_line(["--help"], standalone_mode=False)
+        print(*sys.modules, file=sys.stderr)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    loaded = set(done.stderr.split())
+    assert "click" in loaded
+    assert loaded.isdisjoint({"trio_stomp.testing", "trio_stomp.cli.send", "rich.table", "trio"})

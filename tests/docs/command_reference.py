@@ -54,6 +54,7 @@ def tables() -> Iterator[tuple[str, str]]:
         shared += options
         yield heading, _table(options)
     known = set(map(_row, shared))
+    command_line.load_all()
     for name, command in sorted(_commands(command_line)):
         own = [option for option in _options_of(command) if _row(option) not in known]
         if own and name != "tail":

@@ -252,7 +252,7 @@ def broken_command(line: str) -> str | None:
 
 def broken_options(name: str, words: list[str]) -> str | None:
     """Which option of a command of ``trio-stomp`` does not exist."""
-    command = command_line.commands.get(name)
+    command = command_line.get_command(click.Context(command_line), name)
     if command is None:
         return f"trio-stomp has no command {name}"
     if isinstance(command, click.Group):

@@ -1,28 +1,63 @@
-"""The command ``trio-stomp``: its subcommands."""
+"""The command ``trio-stomp``: its subcommands.
+
+Each is imported when it is used, as they import more than the list of them needs.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
+from typing import Final
+
 import click
 
-from trio_stomp.cli.bench import bench
-from trio_stomp.cli.broker import broker
 from trio_stomp.cli.commands import CommandGroup, verbose_option
-from trio_stomp.cli.completion import completion
-from trio_stomp.cli.context import context
-from trio_stomp.cli.doctor import doctor
-from trio_stomp.cli.move import move
-from trio_stomp.cli.receive import receive
-from trio_stomp.cli.request import request
 from trio_stomp.cli.running import ending
-from trio_stomp.cli.send import send
-from trio_stomp.cli.subscribe import subscribe
-from trio_stomp.cli.top import top
 
 __all__ = ["command_line"]
+
+# By the name of each: what it does. `tail` is another name of `subscribe`, every other is a module and its function.
+_COMMANDS: Final[Mapping[str, str]] = {
+    "bench": "Measure throughput and latency.",
+    "broker": "Run a broker in memory, for development.",
+    "completion": "Print the completion script for your shell.",
+    "context": "Save brokers by name.",
+    "doctor": "Find out why a connection fails.",
+    "move": "Move messages, for example out of a dead-letter queue.",
+    "receive": "Receive messages into a spool, for Spark.",
+    "request": "Send a request, and print the reply.",
+    "send": "Send messages.",
+    "subscribe": "Print messages as they arrive.",
+    "tail": "Print messages as they arrive.",
+    "top": "Watch the queues of a broker, or a connection.",
+}
+_OTHER_NAMES: Final = {"tail": "subscribe"}
 
 
 class _CommandLine(CommandGroup):
     """The group of all commands. It handles how each of them ends."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Return their names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # as above
+        """Return the command with a name, or None."""
+        if cmd_name not in self.commands and cmd_name in _COMMANDS:
+            name = _OTHER_NAMES.get(cmd_name, cmd_name)
+            self.add_command(getattr(importlib.import_module(f"trio_stomp.cli.{name}"), name), cmd_name)
+        return self.commands.get(cmd_name)
+
+    def load_all(self) -> None:
+        """Fill `commands`, for those who read it."""
+        context = click.Context(self)
+        for name in _COMMANDS:
+            self.get_command(context, name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as above
+        """Write what each does, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
@@ -52,7 +87,3 @@ def command_line() -> None:
 
 
 command_line.params.append(verbose_option())
-
-for _command in (send, subscribe, request, move, receive, top, doctor, bench, broker, context, completion):
-    command_line.add_command(_command)
-command_line.add_command(subscribe, "tail")
