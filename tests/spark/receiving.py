@@ -23,6 +23,7 @@ __all__ = [
     "numbers_in",
     "opened",
     "publish",
+    "segment_of",
     "segments_in",
     "statuses_in",
     "wait_until_left",
@@ -94,8 +95,7 @@ def identity_of_an_ended_process() -> str:
     return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def write(
-    store: SpoolStore,
+def segment_of(
     shard: str,
     first: int,
     ids: Sequence[str | None],
@@ -105,11 +105,10 @@ def write(
     in_doubt: int = 0,
     time: int = 0,
     form: SegmentFormat = SegmentFormat.ARROW,
-) -> Segment:
-    """Write a segment, whose bodies are the numbers of its rows, as a receiver would.
+) -> tuple[Segment, bytes]:
+    """Return a segment, whose bodies are the numbers of its rows, and its content.
 
     Args:
-        store: Where to.
         shard: The shard.
         first: The number of its first row.
         ids: The ids of its rows.
@@ -134,6 +133,25 @@ def write(
         size=octets.size,
         time=time or first,
         form=form,
+    )
+    return made, octets.to_pybytes()
+
+
+def write(
+    store: SpoolStore,
+    shard: str,
+    first: int,
+    ids: Sequence[str | None],
+    *,
+    redelivered: Sequence[int] = (),
+    suspects: int | None = None,
+    in_doubt: int = 0,
+    time: int = 0,
+    form: SegmentFormat = SegmentFormat.ARROW,
+) -> Segment:
+    """Write a segment of `segment_of`, and the status of its receiver, which has confirmed ACKs."""
+    made, octets = segment_of(
+        shard, first, ids, redelivered=redelivered, suspects=suspects, in_doubt=in_doubt, time=time, form=form
     )
     store.put(made.name, octets)
     told = ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, rows=made.last, confirmed=made.last)

@@ -80,7 +80,7 @@ def test_mark_when_the_spool_is_new_then_written_and_when_old_then_checked(store
 
 def test_mark_when_several_processes_make_the_spool_at_once_then_it_has_one_id(store: SpoolStore) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = set(pool.map(lambda _: mark_spool(opened(Path(store.folder)), "/queue/a"), range(32)))
+        made = set(pool.map(mark_spool, [opened(Path(store.folder)) for _ in range(32)], ["/queue/a"] * 32))
 
     assert len(made) == 1
 

@@ -45,15 +45,24 @@ def put_if_new(uri: str, settings: Mapping[str, str], path: str, octets: bytes) 
     try:
         _client(uri, settings).put_object(Bucket=bucket, Key=key, Body=octets, IfNoneMatch="*")
     except ClientError as error:
-        code = str(error.response.get("Error", {}).get("Code", ""))
+        code = _code_of(error)
         if code in _CONFLICTS:
             return False
         if code in {"NotImplemented", "InvalidArgument"}:
             return None
-        raise OSError(f"{code}: {error.response.get('Error', {}).get('Message', '')}") from None
+        raise OSError(f"{code}: {error}") from None
     except BotoCoreError as error:
         raise OSError(str(error)) from error
     return True
+
+
+def _code_of(error: Exception) -> str:
+    """The code of an error of S3. The stubs do not say of what its response is."""
+    match getattr(error, "response", None):
+        case {"Error": {"Code": str(code)}}:
+            return code
+        case _:
+            return ""
 
 
 def _client(uri: str, given: Mapping[str, str]) -> _S3:
@@ -63,7 +72,7 @@ def _client(uri: str, given: Mapping[str, str]) -> _S3:
     endpoint = settings.get("endpoint_override")
     if endpoint and "://" not in endpoint:
         endpoint = f"{settings.get('scheme', 'https')}://{endpoint}"
-    found: _S3 = get_session().create_client(
+    found: _S3 = get_session().create_client(  # pyright: ignore[reportUnknownMemberType, reportAssignmentType]  # it makes its methods when it runs
         "s3",
         region_name=settings.get("region"),
         endpoint_url=endpoint,

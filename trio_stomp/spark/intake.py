@@ -12,7 +12,9 @@ one comes to its end.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -98,7 +100,7 @@ class Intake:
         begun = self._now()
         # A store may be slow, and heart-beats must not wait for it. What is being written is finished and acknowledged.
         with anyio.CancelScope(shield=True) as shield:
-            await self._write(segment.name, octets, patience, blocked, shield)
+            await self._write(segment, octets, patience, blocked, shield)
             if self._now() - begun >= _LONG_SECONDS:
                 await check()
             self.last = segment.last
@@ -110,22 +112,31 @@ class Intake:
 
     async def _write(
         self,
-        name: str,
+        segment: Segment,
         octets: pa.Buffer,
         patience: float,
         blocked: Callable[[SpoolError], Awaitable[None]],
         shield: anyio.CancelScope,
     ) -> None:
-        """Write an object, in several attempts.
+        """Write a segment, in several attempts.
 
         Raises:
             SpoolError: None of them has succeeded in time.
         """
+        name = segment.name
+        is_given_up = threading.Event()
+
+        def put() -> None:
+            self._store.put(name, octets)
+            if is_given_up.is_set():
+                # Much too late: its messages were not acknowledged, and were delivered again.
+                self._declare_void(segment)
+
         outcomes, results = anyio.create_memory_object_stream[SpoolError | None](_ATTEMPTS)
 
         async def attempt() -> None:
             try:
-                await anyio.to_thread.run_sync(self._store.put, name, octets, abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(put, abandon_on_cancel=True)
             except SpoolError as error:
                 outcomes.send_nowait(error)
             else:
@@ -138,7 +149,9 @@ class Intake:
                 if running < _ATTEMPTS:
                     attempts.start_soon(attempt)
                     running += 1
-                seconds = min(self._options.spool_timeout, max(_FIRST_DELAY, until - current_time()))
+                seconds = self._options.spool_timeout
+                if not isinstance(failure, SpoolFull):
+                    seconds = min(seconds, max(_FIRST_DELAY, until - current_time()))
                 failure = self._unanswered(name, seconds)
                 is_hanging = True
                 with anyio.move_on_after(seconds):
@@ -149,14 +162,30 @@ class Intake:
                     break
                 # From now on, a receiver that is stopped does not wait. Nothing was acknowledged.
                 shield.shield = False
-                await blocked(failure)
+                try:
+                    await blocked(failure)
+                except SpoolError as error:
+                    failure = error
+                    break
                 if not is_hanging:
                     await anyio.sleep(delay)
                     delay = min(2 * delay, _LARGEST_DELAY)
+            if failure is not None:
+                is_given_up.set()
             attempts.cancel_scope.cancel()
         shield.shield = True
         if failure is not None:
+            await self._give_up(segment)
             raise failure
+
+    async def _give_up(self, segment: Segment) -> None:
+        """Say that a segment is void, should a write that hangs come to its end, if the store answers now."""
+        with anyio.move_on_after(self._options.spool_timeout):
+            await anyio.to_thread.run_sync(self._declare_void, segment, abandon_on_cancel=True)
+
+    def _declare_void(self, segment: Segment) -> None:
+        with suppress(SpoolError):
+            self._store.put_json(segment.void_name, {"rows": segment.rows})
 
     def _unanswered(self, name: str, seconds: float) -> SpoolError:
         return SpoolSilent(

@@ -171,7 +171,8 @@ def completed(batch: RecordBatch, names: Sequence[str]) -> RecordBatch:
         if name in present:
             columns[name] = batch.column(name)
         elif name == _TEXT and all(each in present for each in _TEXT_FROM):
-            rows = zip(*(batch.column(each).to_pylist() for each in _TEXT_FROM), strict=True)
+            found = batch.select(list(_TEXT_FROM)).to_pydict()
+            rows = zip(found["body"], found["content_type"], strict=True)
             columns[name] = _texts([None if body is None else _text_of(body, kind) for body, kind in rows])
         elif name == _HEADERS:
             columns[name] = nulls(batch.num_rows, _HEADERS_TYPE)

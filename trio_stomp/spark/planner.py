@@ -182,12 +182,12 @@ class Planner:
             SpoolError: The spool cannot be used.
         """
         self._has_begun = True
-        listing = self._list()
+        listing = self._list(begun.rows)
         statuses = self._statuses(listing)
         promised = self._promises(listing, statuses)
         # A listing may leave out what is written while it is made. The statuses were read before this one.
         if self._gaps_behind(begun, listing, promised):
-            listing = self._list()
+            listing = self._list(begun.rows)
         self._promised = {
             shard: max(row, self._promised.get(shard, 0)) for shard, row in self._promises(listing, statuses).items()
         }
@@ -305,7 +305,6 @@ class Planner:
         """
         if not self._has_begun:
             self.begin(self._offset(begun))
-        # A write that hung while its shard was finished has come to its end.
         begun_all = {**self._progress.finished, **begun}
         listing = self._list_behind(begun_all)
         self._start_planning(begun, listing)
@@ -348,7 +347,7 @@ class Planner:
         begun = {**self._progress.finished, **start}
         listing = self._listed
         if listing is None or _gaps(listing, begun, end):
-            listing = self._list()
+            listing = self._list(end)
         self._start_planning(end, listing)
         self._report(_gaps(listing, begun, end))
         slices: list[SegmentSlice] = []
@@ -358,7 +357,17 @@ class Planner:
                 slices += cut(self._store, [segment], first, last, self._drops_of(segment, listing))
         return slices
 
-    def _list(self) -> Listing:
+    def _list(self, covered: Offsets | None = None) -> Listing:
+        """List the spool, without segments that were given up while they were written.
+
+        Args:
+            covered: The rows that offsets have; None: those that this planner has planned.
+
+        Raises:
+            SpoolError: The spool cannot be read, or a segment is damaged.
+            SpoolTaken: Another query reads it.
+            SpoolReplaced: It is not the same one.
+        """
         listing = list_spool(self._store)
         if self._lease is not None:
             self._lease.check(listing)
@@ -367,8 +376,26 @@ class Planner:
             if self._fail_on_data_loss:
                 raise SpoolError(f"{text}. To continue without its rows, set failOnDataLoss=false")
             logger.warning("%s", text)
+        self._leave_out_void(listing, covered or self._planned or {})
         self._listed = listing
         return listing
+
+    def _leave_out_void(self, listing: Listing, covered: Offsets) -> None:
+        """Leave out segments whose messages were not acknowledged, and came again: their receiver had given up.
+
+        It had said so, or its shard was finished because it had written nothing for long; then it does not acknowledge.
+        """
+        finished = self._progress.finished
+        for shard, segments in listing.segments.items():
+            is_finished = shard in finished and shard not in listing.statuses
+            if not is_finished and not listing.void:
+                continue
+            listing.segments[shard] = [
+                each
+                for each in segments
+                if each.first <= covered.get(shard, 0)
+                or not (each.void_name in listing.void or (is_finished and each.first > finished[shard]))
+            ]
 
     def _list_behind(self, begun: Offsets) -> Listing:
         """List the spool, and check that all rows behind an offset are there that were there before.
@@ -510,8 +537,7 @@ class Planner:
         """Forget receivers that will write no more, and whose rows are all done.
 
         It takes two listings: a receiver may write its last segment between a listing and the moment at which its
-        status is read. And a receiver is not taken for dead by a clock alone. What a write that hung brings later is
-        read nevertheless: the last row of the shard is written down.
+        status is read. And a receiver is not taken for dead by a clock alone.
         """
         now, here = self._store_time(), self._monotonic()
         before, self._silent = self._silent, {}
@@ -527,11 +553,6 @@ class Planner:
                 self._forget(shard, done.get(shard, 0), listing)
             else:
                 self._silent[shard] = silence
-        for shard, row in done.items():
-            is_gone = shard not in listing.statuses and not listing.segments.get(shard)
-            # The rows of a write that hung until its shard was finished are processed too.
-            if is_gone and row > self._progress.finished.get(shard, row):
-                self._forget(shard, row, listing)
 
     def _forget(self, shard: str, last: int, listing: Listing) -> None:
         """Take a shard out of offsets, and delete what is left of it.
@@ -544,8 +565,10 @@ class Planner:
             kept = dict([*finished.items(), (shard, last)][-KEPT_SHARDS:])
             self._progress = replace(self._progress, retired=self._progress.retired + 1, finished=kept)
             self._write_progress()
-        self._store.delete(name for name in listing.drops if name.startswith(f"drops/{shard}/"))
-        for folder in (f"segments/{shard}", f"drops/{shard}"):
+        self._store.delete(each.name for each in self._store.objects(f"segments/{shard}"))
+        for kind, names in (("drops", listing.drops), ("void", listing.void)):
+            self._store.delete(name for name in names if name.startswith(f"{kind}/{shard}/"))
+        for folder in (f"segments/{shard}", f"drops/{shard}", f"void/{shard}"):
             self._store.delete_empty_folder(folder)
         self._store.delete([f"status/{shard}.json"])
         listing.statuses.pop(shard, None)

@@ -32,9 +32,9 @@ class QueryProgress:
         time: When the progress was written, in seconds since 1970.
     """
 
-    rows: Offsets = field(default_factory=dict)
+    rows: Offsets = field(default_factory=dict[str, int])
     retired: int = 0
-    finished: Mapping[str, int] = field(default_factory=dict)
+    finished: Mapping[str, int] = field(default_factory=dict[str, int])
     lost: int = 0
     time: float = 0.0
 

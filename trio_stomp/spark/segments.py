@@ -60,6 +60,7 @@ _FORMER: Final = re.compile(r"(\d+|read-\d+)?/?(seg-\d{15}-\d{15}\.arrow|in-doub
 _STATUS: Final = re.compile(r"status/(?P<shard>[^/]+)\.json")
 _DROPS: Final = re.compile(r"drops/(?P<shard>[^/]+)/(?P<first>\d+)\.json")
 _IDS: Final = re.compile(r"(ids|doubts)/[^/]+\.arrow")
+_VOID: Final = re.compile(r"void/(?P<shard>[^/]+)/(?P<first>\d+)\.json")
 _LEASE: Final = re.compile(r"lease/\d+\.json")
 
 
@@ -115,6 +116,15 @@ class Segment:
         """The name of the object that says which of its rows are copies; without one, none are."""
         return f"drops/{self.shard}/{self.first:012}.json"
 
+    @property
+    def void_name(self) -> str:
+        """The name of the object that says that its receiver has given up writing it.
+
+        The write may come to its end much later. But its messages were not acknowledged, so the broker has delivered
+        them again, and they are in another segment.
+        """
+        return f"void/{self.shard}/{self.first:012}.json"
+
 
 def new_shard(now: float) -> str:
     """A name that was never used before; names sort by age."""
@@ -144,9 +154,9 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
             is_small = not store.is_local and file.size() <= _SMALL_BYTES
             source = pa.BufferReader(file.read()) if is_small else file
             if path.endswith(SegmentFormat.PARQUET.value):
-                # It leaves out columns that are not there by itself.
-                table = parquet.read_table(source, columns=list(columns))  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
-                yield from table.to_batches()
+                with parquet.ParquetFile(source) as whole:  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+                    found = [each for each in columns if each in whole.schema_arrow.names]
+                    yield from whole.read(columns=found).to_batches()  # pyright: ignore[reportUnknownMemberType]  # see above
                 return
             with ipc.open_file(source) as reader:
                 names = reader.schema.names
@@ -183,6 +193,7 @@ class Listing:
         segments: The segments of each shard, in order.
         statuses: When each receiver's status was written.
         drops: The names of objects that say which rows are copies.
+        void: The names of objects that say which segments were given up while they were written.
         ids: The objects with ids of segments that are gone, in order.
         leases: The names of the objects that say which query reads the spool, in order.
         about: The object with the id of the spool.
@@ -193,6 +204,7 @@ class Listing:
     segments: dict[str, list[Segment]]
     statuses: dict[str, float]
     drops: frozenset[str]
+    void: frozenset[str]
     ids: list[StoredObject]
     leases: list[str]
     about: StoredObject | None
@@ -215,6 +227,7 @@ def list_spool(store: SpoolStore) -> Listing:
     segments: dict[str, list[Segment]] = {}
     statuses: dict[str, float] = {}
     drops: set[str] = set()
+    void: set[str] = set()
     ids: list[StoredObject] = []
     leases: list[str] = []
     about: StoredObject | None = None
@@ -232,6 +245,8 @@ def list_spool(store: SpoolStore) -> Listing:
             statuses[found["shard"]] = each.changed
         elif _DROPS.fullmatch(name):
             drops.add(name)
+        elif _VOID.fullmatch(name):
+            void.add(name)
         elif _IDS.fullmatch(name):
             ids.append(each)
         elif _LEASE.fullmatch(name):
@@ -243,7 +258,7 @@ def list_spool(store: SpoolStore) -> Listing:
     for found_segments in segments.values():
         found_segments.sort(key=lambda segment: segment.first)
     ids.sort(key=lambda each: each.name)
-    return Listing(segments, statuses, frozenset(drops), ids, sorted(leases), about, size, damaged)
+    return Listing(segments, statuses, frozenset(drops), frozenset(void), ids, sorted(leases), about, size, damaged)
 
 
 def _refuse_former(store: SpoolStore, name: str) -> None:

@@ -65,17 +65,15 @@ def checked(found: Mapping[str, object], destination: str) -> Offset:
             "let that version finish reading its spool, and start this query with a new checkpointLocation and a new "
             "spoolLocation"
         )
-    match dict(found):
-        case {
-            "destination": str(),
-            "retired": int(retired),
-            "rows": dict(rows),
-            "spool": str(spool),
-            "version": 2,
-        } if all(isinstance(row, int) for row in rows.values()):
-            return Offset(spool=spool, rows={str(shard): int(row) for shard, row in rows.items()}, retired=retired)
-        case _:
-            raise ValueError(
-                f"expected an offset of this source, got {dict(found)!r}: the checkpoint is of another source, or of a "
-                "newer version; give this query a checkpointLocation of its own"
-            )
+    spool, rows, retired = found.get("spool"), found.get("rows"), found.get("retired")
+    is_ours = isinstance(own, str) and found.get("version") == _VERSION
+    if not (is_ours and isinstance(spool, str) and isinstance(rows, dict) and isinstance(retired, int)):
+        raise ValueError(
+            f"expected an offset of this source, got {dict(found)!r}: the checkpoint is of another source, or of a "
+            "newer version; give this query a checkpointLocation of its own"
+        )
+    return Offset(
+        spool=spool,
+        rows={str(shard): int(row) for shard, row in rows.items()},  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON that we wrote
+        retired=retired,
+    )

@@ -59,7 +59,7 @@ def _starting(reader: OptionReader) -> Start | Offset:
             return word
     expected = "unread, earliest, latest, or an offset as Spark's progress reports print it"
     try:
-        found: object = json.loads(value)
+        found: dict[str, object] | list[object] | str | float | None = json.loads(value)
         if isinstance(found, dict):
             return checked(found, reader.required("subscribe", "/queue/flights"))
     except ValueError as error:
