@@ -65,7 +65,7 @@ def test_segment_when_gone_then_its_rows_are_named_before_a_batch_is_planned(sto
         write(store, "a", first, ["x", "y"])
     store.delete([segments_in(store)[1].name])
 
-    with pytest.raises(DataLoss, match="does not have the rows 3 to 4 of shard a. Put back the spool"):
+    with pytest.raises(DataLoss, match=r"does not have the rows 3 to 4 of shard a. Put back the spool"):
         started(store).next({"a": 2}, None)
 
 
@@ -93,7 +93,7 @@ def test_shards_when_many_are_gone_then_the_error_is_of_a_bounded_length(store: 
     rows = {f"s{number:03}": 1 for number in range(300)}
     planner = started(store)
 
-    with pytest.raises(DataLoss, match="the rows from 2 of shard s004; and rows of 295 more shards"):
+    with pytest.raises(DataLoss, match=r"the rows from 2 of shard s004; and rows of 295 more shards"):
         planner.begin(at(planner, **rows))
 
 

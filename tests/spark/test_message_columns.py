@@ -185,5 +185,5 @@ async def test_columns_when_chosen_otherwise_than_when_the_rows_were_written_the
 
 
 def test_columns_when_one_is_missing_that_rows_always_had_then_said_that_the_schema_has_changed() -> None:
-    with pytest.raises(SchemaDiffers, match="lack 'body', which this version .*: the schema has changed"):
+    with pytest.raises(SchemaDiffers, match=r"lack 'body', which this version .*: the schema has changed"):
         completed(pa.record_batch({"seq": [1, 2]}), ["body", "seq"])

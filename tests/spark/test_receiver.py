@@ -500,9 +500,9 @@ def test_acks_when_the_broker_has_not_confirmed_them_then_the_next_segment_and_t
     assert status.confirmed == status.rows == sum(each.rows for each in [first, *others])
 
 
-def planned(kit: Kit, **given: str) -> list[int]:
+def planned(kit: Kit, *, dedupe: str = "auto") -> list[int]:
     """The numbers in the batches that the planner makes of the spool."""
-    options = kit.options(**given).intake
+    options = kit.options(dedupe=dedupe).intake
     planner = Planner(
         kit.store,
         destination=options.destination,

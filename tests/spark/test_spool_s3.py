@@ -99,7 +99,7 @@ def test_objects_when_on_s3_then_written_listed_read_and_deleted(door: Door) -> 
 def test_object_when_many_create_it_on_s3_at_once_then_one_does(door: Door) -> None:
     stores = [door.location("created").open() for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        created = list(pool.map(lambda at: stores[at].create("a/b", str(at).encode()), range(8)))
+        created = list(pool.map(SpoolStore.create, stores, ["a/b"] * 8, [str(at).encode() for at in range(8)]))
 
     assert [stores[0].get("a/b")] == [str(at).encode() for at in range(8) if created[at]]
 

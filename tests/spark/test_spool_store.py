@@ -168,7 +168,7 @@ def test_object_when_many_create_it_at_once_then_one_does(
         monkeypatch.setattr(os, "link", link)
     stores = [in_folder(tmp_path) for _ in range(16)]
     with ThreadPoolExecutor(8) as pool:
-        created = list(pool.map(lambda at: stores[at].create("a", str(at).encode()), range(16)))
+        created = list(pool.map(SpoolStore.create, stores, ["a"] * 16, [str(at).encode() for at in range(16)]))
 
     assert [stores[0].get("a")] == [str(at).encode() for at in range(16) if created[at]]
     assert list(tmp_path.rglob("*.tmp")) == []

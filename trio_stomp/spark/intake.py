@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Final
 
 import anyio
+import anyio.abc
 import pyarrow as pa
 
 from trio_stomp.client import Client, Message, Subscription
@@ -123,69 +124,55 @@ class Intake:
         Raises:
             SpoolError: None of them has succeeded in time.
         """
-        name = segment.name
-        is_given_up = threading.Event()
-
-        def put() -> None:
-            self._store.put(name, octets)
-            if is_given_up.is_set():
-                # Much too late: its messages were not acknowledged, and were delivered again.
-                self._declare_void(segment)
-
-        outcomes, results = anyio.create_memory_object_stream[SpoolError | None](_ATTEMPTS)
-
-        async def attempt() -> None:
-            try:
-                await anyio.to_thread.run_sync(put, abandon_on_cancel=True)
-            except SpoolError as error:
-                outcomes.send_nowait(error)
-            else:
-                outcomes.send_nowait(None)
-
-        until, delay, running = current_time() + patience, _FIRST_DELAY, 0
+        attempts = _Attempts(self._store, segment, octets)
         failure: SpoolError | None = None
-        async with outcomes, results, anyio.create_task_group() as attempts:
-            while True:
-                if running < _ATTEMPTS:
-                    attempts.start_soon(attempt)
-                    running += 1
-                seconds = self._options.spool_timeout
-                if not isinstance(failure, SpoolFull):
-                    seconds = min(seconds, max(_FIRST_DELAY, until - current_time()))
-                failure = self._unanswered(name, seconds)
-                is_hanging = True
-                with anyio.move_on_after(seconds):
-                    failure = await results.receive()
-                    is_hanging = False
-                    running -= 1
-                if failure is None or (current_time() >= until and not isinstance(failure, SpoolFull)):
-                    break
-                # From now on, a receiver that is stopped does not wait. Nothing was acknowledged.
-                shield.shield = False
-                try:
-                    await blocked(failure)
-                except SpoolError as error:
-                    failure = error
-                    break
-                if not is_hanging:
-                    await anyio.sleep(delay)
-                    delay = min(2 * delay, _LARGEST_DELAY)
+        async with attempts.outcomes, attempts.results, anyio.create_task_group() as running:
+            try:
+                failure = await self._try_to_write(attempts, running, patience, blocked, shield)
+            except SpoolError as error:
+                failure = error
             if failure is not None:
-                is_given_up.set()
-            attempts.cancel_scope.cancel()
+                attempts.is_given_up.set()
+            running.cancel_scope.cancel()
         shield.shield = True
-        if failure is not None:
-            await self._give_up(segment)
-            raise failure
-
-    async def _give_up(self, segment: Segment) -> None:
-        """Say that a segment is void, should a write that hangs come to its end, if the store answers now."""
+        if failure is None:
+            return
+        # If the store answers now. Otherwise the write that hangs says so itself.
         with anyio.move_on_after(self._options.spool_timeout):
-            await anyio.to_thread.run_sync(self._declare_void, segment, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(attempts.declare_void, abandon_on_cancel=True)
+        raise failure
 
-    def _declare_void(self, segment: Segment) -> None:
-        with suppress(SpoolError):
-            self._store.put_json(segment.void_name, {"rows": segment.rows})
+    async def _try_to_write(
+        self,
+        attempts: _Attempts,
+        running: anyio.abc.TaskGroup,
+        patience: float,
+        blocked: Callable[[SpoolError], Awaitable[None]],
+        shield: anyio.CancelScope,
+    ) -> SpoolError | None:
+        """Return why the segment was not written in time; None: it was written."""
+        until, delay = current_time() + patience, _FIRST_DELAY
+        failure: SpoolError | None = None
+        while True:
+            attempts.start(running)
+            seconds = self._options.spool_timeout
+            # A disk that is full is waited for without an end.
+            if not isinstance(failure, SpoolFull):
+                seconds = min(seconds, max(_FIRST_DELAY, until - current_time()))
+            is_hanging = True
+            with anyio.move_on_after(seconds):
+                failure = await attempts.outcome()
+                is_hanging = False
+            if is_hanging:
+                failure = self._unanswered(attempts.segment.name, seconds)
+            if failure is None or (current_time() >= until and not isinstance(failure, SpoolFull)):
+                return failure
+            # From now on, a receiver that is stopped does not wait. Nothing was acknowledged.
+            shield.shield = False
+            await blocked(failure)
+            if not is_hanging:
+                await anyio.sleep(delay)
+                delay = min(2 * delay, _LARGEST_DELAY)
 
     def _unanswered(self, name: str, seconds: float) -> SpoolError:
         return SpoolSilent(
@@ -227,6 +214,58 @@ class Intake:
             logger.info("the broker delivers %d messages again: %s", len(messages), error)
             return False
         return True
+
+
+class _Attempts:
+    """Attempts to write one segment, each in a thread.
+
+    Args:
+        store: The spool.
+        segment: The segment.
+        octets: Its content.
+
+    Attributes:
+        is_given_up: Set when the receiver no longer waits for any of them.
+    """
+
+    def __init__(self, store: SpoolStore, segment: Segment, octets: pa.Buffer) -> None:
+        self._store = store
+        self._octets = octets
+        self._running = 0
+        self.segment = segment
+        self.is_given_up = threading.Event()
+        self.outcomes, self.results = anyio.create_memory_object_stream[SpoolError | None](_ATTEMPTS)
+
+    def start(self, running: anyio.abc.TaskGroup) -> None:
+        """Start another attempt, unless too many hang."""
+        if self._running < _ATTEMPTS:
+            self._running += 1
+            running.start_soon(self._attempt)
+
+    async def outcome(self) -> SpoolError | None:
+        """Wait until one has come to its end; return why it has failed."""
+        found = await self.results.receive()
+        self._running -= 1
+        return found
+
+    async def _attempt(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(self._put, abandon_on_cancel=True)
+        except SpoolError as error:
+            self.outcomes.send_nowait(error)
+        else:
+            self.outcomes.send_nowait(None)
+
+    def _put(self) -> None:
+        self._store.put(self.segment.name, self._octets)
+        if self.is_given_up.is_set():
+            # Much too late: its messages were not acknowledged, and were delivered again.
+            self.declare_void()
+
+    def declare_void(self) -> None:
+        """Say that the segment is not to be read, should it appear."""
+        with suppress(SpoolError):
+            self._store.put_json(self.segment.void_name, {"rows": self.segment.rows})
 
 
 def was_idle(client: Client, seconds: float) -> bool:

@@ -2,7 +2,7 @@
 
 A lease is an object with a number, ``lease/<number>.json``. To take a spool, a query creates the one with the next
 number, and of several queries that try at once, the store lets one succeed. Only its owner writes it again, every few
-seconds. So nobody can overwrite the lease of another, and an owner that was suspended sees by a greater number in the
+seconds. So no query overwrites the lease of another, and an owner that was suspended sees by a greater number in the
 next listing that it was replaced.
 
 A lease is free if its owner has given it back, if the owner's process has certainly ended, or if it is not renewed

@@ -92,7 +92,7 @@ class Planner:
         window: How many ids to keep; None: copies are not looked for.
         max_bytes: How large the spool may become.
         fail_on_data_loss: Whether missing rows fail the query.
-        lease: The right to read the spool; None: nobody else reads it.
+        lease: The right to read the spool; None: no other query reads it.
         monotonic: A clock that is never set.
 
     Attributes:
@@ -136,7 +136,7 @@ class Planner:
         # Since when there are segments that Spark is done with.
         self._waits_since: float | None = None
         self._gaps_told: set[_Gap] = set()
-        # When spool.json was written: it never is again, unless someone replaces the spool.
+        # When spool.json was written: it never is again, unless the spool is replaced.
         self._about: tuple[float, int] | None = None
         # Spark asks for the end of a batch, for the newest rows and for the slices: one listing for all of them.
         self._listed: Listing | None = None
@@ -268,10 +268,10 @@ class Planner:
         self._progress = replace(self._progress, lost=self._progress.lost + sum(each.rows for each in new))
 
     def _check_spool(self, listing: Listing) -> None:
-        """Check that nobody has replaced the spool.
+        """Check that the spool is still the same one.
 
         Raises:
-            SpoolReplaced: Someone has.
+            SpoolReplaced: It was deleted or replaced.
         """
         about = None if listing.about is None else (listing.about.changed, listing.about.size)
         if about is not None and about == self._about:
@@ -649,7 +649,7 @@ def _named(gaps: Sequence[_Gap]) -> str:
 
 
 def _after(rows: Mapping[str, int]) -> list[_Gap]:
-    """All rows after an offset, as missing ones of which nobody knows how many there were."""
+    """All rows after an offset, as missing ones of an unknown number."""
     return [_Gap(shard, row + 1, None) for shard, row in sorted(rows.items())]
 
 

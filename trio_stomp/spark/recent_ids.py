@@ -4,7 +4,7 @@ A broker delivers a message again if it has not taken its ACK: a connection or a
 ids of those rows, whose ACK is in doubt, are kept however long that takes, and whatever comes meanwhile. Some brokers
 deliver again what they had confirmed, such as RabbitMQ when it is killed a moment after the RECEIPT. So the ids of
 other rows are kept too, within a window: a number of rows, and an age. The age only counts the time in which messages
-arrive: otherwise an outage of a night would end it, and it is after such an outage that they come again.
+arrive: otherwise an outage of a night would end it, and it is after such an outage that they are redelivered.
 
 The planner decides once which row is a copy, before an offset covers the row; see `Planner`. Brokers mark redelivered
 messages: RabbitMQ always, others except after a crash of the broker. So each segment records how many of its rows are

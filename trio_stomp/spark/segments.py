@@ -58,10 +58,13 @@ _SEGMENT: Final = re.compile(
 )
 _FORMER: Final = re.compile(r"(\d+|read-\d+)?/?(seg-\d{15}-\d{15}\.arrow|in-doubt\.jsonl)")
 _STATUS: Final = re.compile(r"status/(?P<shard>[^/]+)\.json")
-_DROPS: Final = re.compile(r"drops/(?P<shard>[^/]+)/(?P<first>\d+)\.json")
-_IDS: Final = re.compile(r"(ids|doubts)/[^/]+\.arrow")
-_VOID: Final = re.compile(r"void/(?P<shard>[^/]+)/(?P<first>\d+)\.json")
-_LEASE: Final = re.compile(r"lease/\d+\.json")
+_OTHERS: Final = {
+    "doubts": re.compile(r"doubts/[^/]+\.arrow"),
+    "drops": re.compile(r"drops/[^/]+/\d+\.json"),
+    "ids": re.compile(r"ids/[^/]+\.arrow"),
+    "lease": re.compile(r"lease/\d+\.json"),
+    "void": re.compile(r"void/[^/]+/\d+\.json"),
+}
 
 
 class SegmentFormat(enum.Enum):
@@ -154,7 +157,7 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
             is_small = not store.is_local and file.size() <= _SMALL_BYTES
             source = pa.BufferReader(file.read()) if is_small else file
             if path.endswith(SegmentFormat.PARQUET.value):
-                with parquet.ParquetFile(source) as whole:  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+                with parquet.ParquetFile(source) as whole:
                     found = [each for each in columns if each in whole.schema_arrow.names]
                     yield from whole.read(columns=found).to_batches()  # pyright: ignore[reportUnknownMemberType]  # see above
                 return
@@ -226,15 +229,13 @@ def list_spool(store: SpoolStore) -> Listing:
     """
     segments: dict[str, list[Segment]] = {}
     statuses: dict[str, float] = {}
-    drops: set[str] = set()
-    void: set[str] = set()
-    ids: list[StoredObject] = []
-    leases: list[str] = []
     about: StoredObject | None = None
     damaged: list[str] = []
     size = 0
+    others: dict[str, list[StoredObject]] = {kind: [] for kind in _OTHERS}
     for each in store.objects():
         name = each.name
+        kind = name.partition("/")[0]
         if (segment := _named(name)) is not None:
             size += each.size
             if each.size != segment.size:
@@ -243,22 +244,25 @@ def list_spool(store: SpoolStore) -> Listing:
             segments.setdefault(segment.shard, []).append(segment)
         elif (found := _STATUS.fullmatch(name)) is not None:
             statuses[found["shard"]] = each.changed
-        elif _DROPS.fullmatch(name):
-            drops.add(name)
-        elif _VOID.fullmatch(name):
-            void.add(name)
-        elif _IDS.fullmatch(name):
-            ids.append(each)
-        elif _LEASE.fullmatch(name):
-            leases.append(name)
+        elif kind in others and _OTHERS[kind].fullmatch(name):
+            others[kind].append(each)
         elif name == ABOUT:
             about = each
         else:
             _refuse_former(store, name)
     for found_segments in segments.values():
         found_segments.sort(key=lambda segment: segment.first)
-    ids.sort(key=lambda each: each.name)
-    return Listing(segments, statuses, frozenset(drops), frozenset(void), ids, sorted(leases), about, size, damaged)
+    return Listing(
+        segments=segments,
+        statuses=statuses,
+        drops=frozenset(each.name for each in others["drops"]),
+        void=frozenset(each.name for each in others["void"]),
+        ids=sorted([*others["ids"], *others["doubts"]], key=lambda each: each.name),
+        leases=sorted(each.name for each in others["lease"]),
+        about=about,
+        size=size,
+        damaged=damaged,
+    )
 
 
 def _refuse_former(store: SpoolStore, name: str) -> None:

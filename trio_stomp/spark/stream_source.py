@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from types import FrameType
 from typing import Final, NoReturn
@@ -56,8 +57,9 @@ class _Query:
             # Before anything is written, which would make a new spool in place of the one that is missing.
             refuse_other_spool(self.store, begun, fail_on_data_loss=options.fail_on_data_loss)
         mark_spool(self.store, options.intake.destination)
-        self.lease = Lease(self.store)
-        try:
+        with ExitStack() as undo:
+            self.lease = Lease(self.store)
+            undo.callback(self.lease.release)
             self.planner = Planner(
                 self.store,
                 destination=options.intake.destination,
@@ -68,9 +70,7 @@ class _Query:
             )
             if begun is not None:
                 self.planner.begin(self.own(begun))
-        except BaseException:
-            self.lease.release()
-            raise
+            undo.pop_all()
         self.receivers = QueryReceivers(options, self.planner)
         # With Trigger.AvailableNow: when receiving ends at the latest, and then the newest rows of the run.
         self.until = time.monotonic() + options.available_timeout
@@ -175,7 +175,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self.options.fail_on_data_loss:
                 raise
             logger.warning("%s", error)
-        # Somebody has deleted the spool while the query was running, and it is to continue.
+        # The spool was deleted while the query was running, which is to continue.
         self.stop()
         return self._latest(start, begun, limit)
 
