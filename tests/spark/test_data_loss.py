@@ -110,7 +110,7 @@ def test_rows_when_gone_and_the_user_says_so_then_left_out_logged_once_and_count
     planner.next({"a": 6}, None)
 
     assert caplog.text.count("does not have the rows 3 to 4 of shard a") == 1
-    progress = read_progress(store)
+    progress = read_progress(store, planner.spool)
     assert progress is not None
     assert (planner.lost, progress.lost) == (2, 2)
 

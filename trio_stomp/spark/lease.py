@@ -151,9 +151,14 @@ class Lease:
                 if self._over.is_set():
                     return
                 try:
-                    self._store.put(_name(self._number), self._text(renewed=renewed), durable=False)
+                    self._write(renewed=renewed)
                 except SpoolError as error:
                     logger.warning("%s", error)
+
+    def _write(self, *, renewed: int, released: bool = False) -> None:
+        """Write it again, unless it was deleted: in place of a spool that is gone, no part of one may appear."""
+        if self._store.get(_name(self._number)) is not None:
+            self._store.put(_name(self._number), self._text(renewed=renewed, released=released), durable=False)
 
     def check_now(self) -> None:
         """Check that no other query has taken the spool, by listing the leases.
@@ -191,7 +196,7 @@ class Lease:
             return
         try:
             self.check_now()
-            self._store.put(_name(self._number), self._text(renewed=0, released=True), durable=False)
+            self._write(renewed=0, released=True)
         except (SpoolError, SpoolTaken) as error:
             logger.warning("the lease of the spool was not given back: %s", error)
         finally:

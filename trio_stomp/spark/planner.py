@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trio_stomp.spark.lease import Lease
+from trio_stomp.spark.lease import Lease, SpoolTaken
 from trio_stomp.spark.query_progress import KEPT_SHARDS, QueryProgress, read_progress, write_progress
 from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverStatus, StatusWatch, read_status
 from trio_stomp.spark.recent_ids import RecentIds, Window
@@ -130,7 +130,7 @@ class Planner:
         self._silent: dict[str, _Silence] = {}
         self._store_time = StoreClock(store, monotonic)
         self._watch = StatusWatch(self._store_time, monotonic)
-        self._progress = read_progress(store) or QueryProgress()
+        self._progress = read_progress(store, self.spool) or QueryProgress(spool=self.spool)
         self._told = -_PROGRESS_SECONDS
         self._done: Offsets = {}
         # Since when there are segments that Spark is done with.
@@ -383,7 +383,8 @@ class Planner:
     def _leave_out_void(self, listing: Listing, covered: Offsets) -> None:
         """Leave out segments whose messages were not acknowledged, and came again: their receiver had given up.
 
-        It had said so, or its shard was finished because it had written nothing for long; then it does not acknowledge.
+        It has written that down, or its shard was finished because it had written nothing for long; then it does not
+        acknowledge.
         """
         finished = self._progress.finished
         for shard, segments in listing.segments.items():
@@ -547,7 +548,8 @@ class Planner:
             silence = before.get(shard)
             if silence is None or silence.changed != changed:
                 status = read_status(self._store, shard)
-                is_over = status is None or (status.is_over() and status.rows <= done.get(shard, 0))
+                is_own = status is not None and status.spool in {"", self.spool}
+                is_over = status is None or not is_own or (status.is_over() and status.rows <= done.get(shard, 0))
                 self._silent[shard] = _Silence(changed, here, is_over)
             elif silence.is_over or (now - changed > _RETIRED_SECONDS and here - silence.since >= SILENT_SECONDS):
                 self._forget(shard, done.get(shard, 0), listing)
@@ -597,8 +599,9 @@ class Planner:
     def close(self) -> None:
         """Write down what Spark is done with. A query without a checkpoint begins there."""
         if self._has_begun and self._rows_done() != self._progress.rows:
-            with contextlib.suppress(SpoolError):
-                self._check_lease()
+            # Not into a spool that is another one now, or another query's.
+            with contextlib.suppress(SpoolError, DataLoss, SpoolTaken):
+                self._list()
                 self._write_progress()
 
     # --- receivers ----------------------------------------------------------------------------------------------------

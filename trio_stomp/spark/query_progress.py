@@ -25,6 +25,7 @@ class QueryProgress:
     """The progress of a query.
 
     Attributes:
+        spool: The id of the spool. One that was deleted may leave its progress behind.
         rows: For each shard, the last row that Spark has processed.
         retired: How many shards are finished: their receivers have ended, and all of their rows are processed.
         finished: The last rows of the newest of these shards, the oldest shard first.
@@ -32,6 +33,7 @@ class QueryProgress:
         time: When the progress was written, in seconds since 1970.
     """
 
+    spool: str
     rows: Offsets = field(default_factory=dict[str, int])
     retired: int = 0
     finished: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -48,6 +50,7 @@ def write_progress(store: SpoolStore, progress: QueryProgress) -> None:
     store.put_json(
         _NAME,
         {
+            "spool": progress.spool,
             "rows": progress.rows,
             "retired": progress.retired,
             "finished": dict(progress.finished),
@@ -57,8 +60,12 @@ def write_progress(store: SpoolStore, progress: QueryProgress) -> None:
     )
 
 
-def read_progress(store: SpoolStore) -> QueryProgress | None:
+def read_progress(store: SpoolStore, spool: str) -> QueryProgress | None:
     """Return the progress of the query; None if there is none yet.
+
+    Args:
+        store: The spool.
+        spool: Its id.
 
     Raises:
         SpoolDamaged: It is not what a query has written.
@@ -69,18 +76,21 @@ def read_progress(store: SpoolStore) -> QueryProgress | None:
         case None:
             return None
         case {
+            "spool": str(found_id),
             "rows": dict(rows),
             "retired": int(retired),
             "finished": dict(finished),
             "lost": int(lost),
             "time": float() | int() as time,
         }:
-            return QueryProgress(
+            progress = QueryProgress(
+                spool=spool,
                 rows={shard: row for shard, row in rows.items() if isinstance(row, int)},
                 retired=retired,
                 finished={shard: row for shard, row in finished.items() if isinstance(row, int)},
                 lost=lost,
                 time=time,
             )
+            return progress if found_id == spool else None
         case _:
             raise SpoolDamaged(store.path(_NAME), "it does not have the progress of a query")

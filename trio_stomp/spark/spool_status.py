@@ -95,10 +95,10 @@ def status(spool: str, settings: Mapping[str, str] | None = None) -> SpoolStatus
     return SpoolStatus(location=location.uri, destinations=tuple(each for each in found if each is not None))
 
 
-def _progress(store: SpoolStore) -> QueryProgress | None:
+def _progress(store: SpoolStore, spool: str) -> QueryProgress | None:
     """The progress of the query; None if there is none, or if it is damaged."""
     try:
-        return read_progress(store)
+        return read_progress(store, spool)
     except SpoolDamaged:
         return None
 
@@ -115,7 +115,7 @@ def _status_of(store: SpoolStore) -> DestinationStatus | None:
     if about is None:
         return None
     # Before the listing, so that the listing is never older than the progress.
-    progress = _progress(store)
+    progress = _progress(store, about.id)
     done: Offsets = {} if progress is None else progress.rows
     listing = list_spool(store)
     waiting = [

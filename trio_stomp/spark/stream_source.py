@@ -57,6 +57,9 @@ class _Query:
             # Before anything is written, which would make a new spool in place of the one that is missing.
             refuse_other_spool(self.store, begun, fail_on_data_loss=options.fail_on_data_loss)
         mark_spool(self.store, options.intake.destination)
+        # Ids of spools that are gone, of which offsets still are.
+        self._gone: set[str] = set() if begun is None else {begun.spool}
+        self._is_checked = False
         with ExitStack() as undo:
             self.lease = Lease(self.store)
             undo.callback(self.lease.release)
@@ -69,7 +72,7 @@ class _Query:
                 lease=self.lease,
             )
             if begun is not None:
-                self.planner.begin(self.own(begun))
+                self.begin(begun)
             undo.pop_all()
         self.receivers = QueryReceivers(options, self.planner)
         # With Trigger.AvailableNow: when receiving ends at the latest, and then the newest rows of the run.
@@ -95,8 +98,30 @@ class _Query:
                 return self.own(begun)
 
     def own(self, offset: Offset) -> Offset:
-        """Return an offset of this spool. One of a spool that is gone becomes the oldest rows of this one."""
-        return offset if offset.spool == self.planner.spool else self.planner.earliest()
+        """Return an offset of this spool. One of a spool that is gone becomes the oldest rows of this one.
+
+        Raises:
+            SpoolReplaced: The offset is of another spool, and the query is not to continue.
+        """
+        if offset.spool == self.planner.spool:
+            return offset
+        if offset.spool not in self._gone:
+            refuse_other_spool(self.store, offset, fail_on_data_loss=self.options.fail_on_data_loss)
+            self._gone.add(offset.spool)
+        return self.planner.earliest()
+
+    def begin(self, begun: Offset) -> None:
+        """Check where this process begins, if it did not know that when it opened the spool.
+
+        PySpark 4.1 and older first say where a batch begins when it is run.
+
+        Raises:
+            DataLoss: Rows behind the offset are missing.
+            SpoolError: The spool cannot be read.
+        """
+        if not self._is_checked:
+            self._is_checked = True
+            self.planner.begin(self.own(begun))
 
     def close(self) -> None:
         """Stop receiving, and give the spool back."""
@@ -223,6 +248,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         begun, ended = self._checked(start), self._checked(end)
         query = self._opened(begun)
+        query.begin(begun)
         slices = query.planner.slices(query.own(begun).rows, query.own(ended).rows)
         groups = grouped(slices, options.max_partitions, options.min_partitions)
         if options.transport is SpoolTransport.INLINE:
