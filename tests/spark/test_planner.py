@@ -435,11 +435,18 @@ def test_receivers_when_one_was_killed_on_this_machine_then_it_is_not_listed(sto
 def test_receivers_when_asked_for_then_those_that_have_said_something_lately(store: SpoolStore) -> None:
     say(store, "a", ReceiverState.IDLE, ago=0)
     say(store, "b", ReceiverState.RECEIVING, ago=1000)
+    # Its clock, or that of the store, may be off by that much.
+    say(store, "f", ReceiverState.RECEIVING, ago=40)
     say(store, "c", ReceiverState.ENDED, ago=0)
     store.put("status/d.json", b"nonsense")
     store.put("status/e.json", b'{"state": "nonsense"}')
 
-    assert [each.shard for each in started(store).receivers()] == ["a"]
+    clock = [0.0]
+    planner = started(store, monotonic=lambda: clock[0])
+    assert [each.shard for each in planner.receivers()] == ["a", "f"]
+    clock[0] += 31
+    say(store, "a", ReceiverState.IDLE, ago=39)
+    assert [each.shard for each in planner.receivers()] == ["a"]
 
 
 # --- rivals, and things that are left over ----------------------------------------------------------------------------

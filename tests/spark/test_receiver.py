@@ -443,6 +443,23 @@ def test_write_when_it_hangs_for_good_then_the_receiver_says_so_and_fails_and_wh
     assert planned(kit, dedupe="none") == list(range(10))
 
 
+def test_store_when_it_does_not_answer_at_the_start_then_the_receiver_fails_and_names_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def link(_source: str, _target: str) -> None:
+        go_on.wait(PATIENCE)
+        raise FileExistsError
+
+    monkeypatch.setattr(os, "link", link)
+    thread, told = kit.start(kit.options(spoolTimeoutMs="100"))
+
+    assert thread.join(PATIENCE)
+    go_on.set()
+    assert f"cannot use the spool {kit.folder}: the store has not answered for 0.1 s" in str(told.failures[0])
+
+
 def test_disk_when_it_is_full_then_the_receiver_pauses_for_as_long_as_it_is(
     threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
 ) -> None:

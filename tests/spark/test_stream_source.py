@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from tests.spark.receiving import QUEUE, left, publish, wait_until_left
+from tests.spark.receiving import QUEUE, left, publish, wait_until_left, write
 from tests.spark.test_receiver import Told
 from trio_stomp.spark import lease as leases
 from trio_stomp.spark.lease import SpoolTaken
@@ -166,6 +166,25 @@ def test_available_now_when_messages_never_cease_then_it_ends_after_its_time(
         last = end
 
     assert total(last) == 10
+
+
+@pytest.mark.parametrize("options", [{"availableNowIdleMs": "0"}, {"availableNowTimeoutMs": "1"}])
+def test_available_now_when_receivers_elsewhere_go_on_then_it_reads_what_the_spool_had_and_ends(
+    make: MakeReader, options: dict[str, str]
+) -> None:
+    reader = make(receivers="0", **options)
+    reader.prepareForTriggerAvailableNow()
+    store = reader.options.intake.open_spool("stream")
+    write(store, "a", 1, ["1", "2", "3"])
+    start = reader.initialOffset()
+    half = reader.latestOffset(start, ReadMaxRows(2))
+    write(store, "a", 4, ["4"])
+    write(store, "b", 1, ["5"])
+
+    end = reader.latestOffset(half, ReadAllAvailable())
+
+    assert (total(half), total(end)) == (2, 3)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
 
 
 def test_segments_when_spark_is_done_with_them_then_deleted_by_the_next_question(

@@ -93,9 +93,9 @@ async def receive(
 
     Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
     """
-    store = await anyio.to_thread.run_sync(options.intake.open_spool, options.use)
-    spool = await anyio.to_thread.run_sync(mark_spool, store, options.intake.destination)
-    await anyio.to_thread.run_sync(store.remove_halves)
+    store = await _ask(partial(options.intake.open_spool, options.use), options.intake)
+    spool = await _ask(partial(mark_spool, store, options.intake.destination), options.intake)
+    await _ask(store.remove_halves, options.intake)
     report = report or NoReport()
     receiver = _Receiver(options, store, spool, report, now, working)
     await receiver.say(ReceiverState.CONNECTING)
@@ -107,6 +107,22 @@ async def receive(
         raise
     finally:
         await receiver.leave(ReceiverState.ENDED)  # noqa: ASYNC102  # say() inside it is shielded
+
+
+async def _ask(call: Callable[[], T], options: IntakeOptions) -> T:
+    """Use the spool in a thread, for a limited time: a store may never answer.
+
+    Raises:
+        SpoolError: It cannot be used, or has not answered.
+    """
+    with anyio.move_on_after(options.spool_timeout):
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+    # Options of the file system are no part of the name: there may be keys among them.
+    where, _, _ = options.spool.uri.partition("?")
+    raise SpoolSilent(
+        f"cannot use the spool {where}: the store has not answered for {options.spool_timeout:g} s; check that it is "
+        "there and can be reached from this machine. If it only needs longer, raise spoolTimeoutMs"
+    )
 
 
 class NoReport:
@@ -185,13 +201,7 @@ class _Receiver:
         Raises:
             SpoolError: It cannot be used, or has not answered.
         """
-        seconds = self._intake_options.spool_timeout
-        with anyio.move_on_after(seconds):
-            return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
-        raise SpoolSilent(
-            f"cannot use {self._store.folder}: the store has not answered for {seconds:g} s; check that it is there "
-            "and can be reached from this machine. If it only needs longer, raise spoolTimeoutMs"
-        )
+        return await _ask(call, self._intake_options)
 
     async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
         """Write the status if it has changed, or is some seconds old. A failure is ignored, because it only informs.
