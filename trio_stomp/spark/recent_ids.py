@@ -176,7 +176,9 @@ class RecentIds:
 
     def _add(self, added: Segment | StoredObject, rows: _Rows, left_out: Collection[int] = ()) -> list[int]:
         copies: list[int] = []
-        known, doubts = self._known, self._doubts
+        known = self._known
+        # Most of the time there are no doubts, and a call for each row would cost a microsecond.
+        find_doubt = self._doubts.find if len(self._doubts) else None
         before, suspects = len(known), 0
         for position, mark in enumerate(rows.marks):
             if mark == _NO_ID or position in left_out:
@@ -184,8 +186,8 @@ class RecentIds:
             at = position * DIGEST_BYTES
             digest = rows.digests[at : at + DIGEST_BYTES]
             first = known.find(digest)
-            if first is None:
-                first = doubts.find(digest)
+            if first is None and find_doubt is not None:
+                first = find_doubt(digest)
             if first is None:
                 known.add(digest, mark)
                 suspects += mark
