@@ -381,7 +381,7 @@ class Planner:
         return listing
 
     def _leave_out_void(self, listing: Listing, covered: Offsets) -> None:
-        """Leave out segments whose messages were not acknowledged, and came again: their receiver had given up.
+        """Leave out segments of receivers that gave up: their messages were not acknowledged, and are redelivered.
 
         It has written that down, or its shard was finished because it had written nothing for long; then it does not
         acknowledge.
