@@ -27,6 +27,7 @@ OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",
     "fsspec": "trio_stomp/spark/spool_store.py",  # a user who names a store that needs it has installed it
+    "botocore": "trio_stomp/spark/conditional_put.py",  # where it is installed, writes to S3 are conditional
     # The extra `websocket`.
     "wsproto": ("trio_stomp/transport/websocket.py", "trio_stomp/testing/websocket_door.py"),
     # The extra `proxy`; WebSocket needs h11 too, for its handshake.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pyarrow as pa
 
@@ -49,10 +49,11 @@ def watch_intake(passed: Callable[[SourceStep], None]) -> None:
 
     async def watched_acknowledge(
         self: intake.Intake, subscription: Subscription, messages: Sequence[Message], patience: float
-    ) -> None:
+    ) -> bool:
         passed(SourceStep.STORED)
-        await acknowledge(self, subscription, messages, patience)
+        is_confirmed = await acknowledge(self, subscription, messages, patience)
         passed(SourceStep.ACKNOWLEDGED)
+        return is_confirmed
 
     replace(os, "replace", watched_rename)
     replace(intake.Intake, "_encoded", watched_encode)
@@ -63,8 +64,8 @@ def watch_planner(passed: Callable[[SourceStep], None]) -> None:
     """Have the planner of this process tell when it deletes."""
     save, release = RecentIds.save, Planner._release
 
-    def watched_save(self: RecentIds, segments: Sequence[Segment]) -> None:
-        save(self, segments)
+    def watched_save(self: RecentIds, segments: Sequence[Segment], in_doubt: Collection[str]) -> None:
+        save(self, segments, in_doubt)
         passed(SourceStep.DELETING)
 
     def watched_release(self: Planner, end: Offsets, listing: Listing) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from trio_stomp.spark.receiver_status import ReceiverStatus, read_status
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status, write_status
 from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -16,10 +18,12 @@ from trio_stomp.testing import Broker, ThreadedBroker
 __all__ = [
     "QUEUE",
     "bodies_of",
+    "identity_of_an_ended_process",
     "left",
     "numbers_in",
     "opened",
     "publish",
+    "segment_of",
     "segments_in",
     "statuses_in",
     "wait_until_left",
@@ -85,26 +89,32 @@ def statuses_in(store: SpoolStore) -> list[ReceiverStatus]:
     return [each for each in found if each is not None]
 
 
-def write(
-    store: SpoolStore,
+def identity_of_an_ended_process() -> str:
+    """The identity of a process of this machine that has ended."""
+    script = "from trio_stomp.spark.process_identity import process_identity; print(process_identity())"
+    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def segment_of(
     shard: str,
     first: int,
     ids: Sequence[str | None],
     *,
     redelivered: Sequence[int] = (),
     suspects: int | None = None,
+    in_doubt: int = 0,
     time: int = 0,
     form: SegmentFormat = SegmentFormat.ARROW,
-) -> Segment:
-    """Write a segment, whose bodies are the numbers of its rows, as a receiver would.
+) -> tuple[Segment, bytes]:
+    """Return a segment, whose bodies are the numbers of its rows, and its content.
 
     Args:
-        store: Where to.
         shard: The shard.
         first: The number of its first row.
         ids: The ids of its rows.
         redelivered: The positions of rows that the broker has marked.
         suspects: How many rows are suspect; None: those that are marked.
+        in_doubt: How many rows directly before it were not confirmed as acknowledged.
         time: When.
         form: How it is encoded.
     """
@@ -119,9 +129,31 @@ def write(
         first=first,
         rows=len(ids),
         suspects=len(redelivered) if suspects is None else suspects,
+        in_doubt=in_doubt,
         size=octets.size,
         time=time or first,
         form=form,
     )
+    return made, octets.to_pybytes()
+
+
+def write(
+    store: SpoolStore,
+    shard: str,
+    first: int,
+    ids: Sequence[str | None],
+    *,
+    redelivered: Sequence[int] = (),
+    suspects: int | None = None,
+    in_doubt: int = 0,
+    time: int = 0,
+    form: SegmentFormat = SegmentFormat.ARROW,
+) -> Segment:
+    """Write a segment of `segment_of`, and the status of its receiver, which has confirmed ACKs."""
+    made, octets = segment_of(
+        shard, first, ids, redelivered=redelivered, suspects=suspects, in_doubt=in_doubt, time=time, form=form
+    )
     store.put(made.name, octets)
+    told = ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, rows=made.last, confirmed=made.last)
+    write_status(store, told)
     return made

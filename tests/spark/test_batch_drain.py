@@ -1,5 +1,6 @@
 """Draining, without Spark: what is in the spool, and what is left at the broker."""
 
+import os
 import socket
 import threading
 from functools import partial
@@ -8,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.spark.receiving import write
+from tests.spark.receiving import identity_of_an_ended_process, write
 from trio_stomp.errors import StompError
 from trio_stomp.protocol import Command
 from trio_stomp.spark.batch_drain import drain
@@ -139,18 +140,29 @@ def test_drain_when_the_one_before_died_then_its_rows_are_in_this_one_and_copies
 
 
 @pytest.mark.parametrize(
-    ("host", "pid", "is_dead"),
-    [("elsewhere", 1, False), (socket.gethostname(), 1, False), (socket.gethostname(), 1 << 30, True)],
+    ("process", "ago", "is_dead"),
+    [
+        pytest.param("", 0, False, id="on a machine that does not tell"),
+        pytest.param("0123456789ab-4194304-7", 0, False, id="in another container"),
+        pytest.param("0123456789ab-4194304-7", 100, True, id="in another container, silent"),
+        pytest.param("ended", 0, True, id="killed on this machine"),
+    ],
 )
 def test_drain_when_another_one_is_at_work_then_it_keeps_its_rows_unless_its_process_is_gone(
-    threaded_broker: ThreadedBroker, read: Read, store: SpoolStore, host: str, pid: int, is_dead: bool
+    threaded_broker: ThreadedBroker, read: Read, store: SpoolStore, process: str, ago: float, is_dead: bool
 ) -> None:
     publish(threaded_broker, *range(3))
     drain(read())
     (complete,) = store.objects("reads")
     shard = complete.name.removeprefix("reads/").removesuffix(".json")
     store.delete([complete.name])
-    write_status(store, ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, host=host, pid=pid))
+    if process == "ended":
+        process = identity_of_an_ended_process()
+    here = ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, host=socket.gethostname(), process=process)
+    write_status(store, here)
+    path = store.path(f"status/{shard}.json")
+    changed = Path(path).stat().st_mtime - ago
+    os.utime(path, (changed, changed))
 
     assert spooled(drain(read())) == (list(range(3)) if is_dead else [])
 

@@ -34,8 +34,8 @@ def test_schema_when_options_are_those_of_a_batch_or_of_a_stream_then_accepted(o
         ({"maxOffsetPerTrigger": "5"}, "the STOMP source .*'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'"),
         ({"maxRow": "5"}, "the STOMP source .*'maxrow'; did you mean 'maxRows'"),
         (
-            {"startingOffsets": "earliest"},
-            "the STOMP source .*'startingoffsets'; there are .*maxOffsetsPerTrigger.*maxRows",
+            {"groupIdPrefix": "x"},
+            "the STOMP source .*'groupidprefix'; there are .*maxOffsetsPerTrigger.*maxRows",
         ),
         ({"maxRows": "5", "maxOffsetsPerTrigger": "5"}, "the STOMP streaming source has no option 'maxrows'"),
         ({"receivers": "-1"}, "'receivers' must be a whole number from 0"),

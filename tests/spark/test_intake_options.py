@@ -21,6 +21,7 @@ def test_options_when_only_the_needed_are_given_then_the_others_are_the_defaults
     assert options.dedupe == Dedupe(by_broker=True, window=Window(rows=500_000, seconds=3600))
     assert options.segment_format is SegmentFormat.ARROW
     assert options.selector is None
+    assert options.spool_timeout == 10
     assert options.subscribe_headers == ()
 
 
@@ -36,6 +37,7 @@ def test_options_when_all_are_given_then_read() -> None:
         segmentFormat="parquet",
         dedupeWindowRows="5",
         dedupeWindowMs="6000",
+        spoolTimeoutMs="7000",
     )
 
     assert options.subscribe_headers == (("x-priority", "5"),)
@@ -45,6 +47,8 @@ def test_options_when_all_are_given_then_read() -> None:
     assert options.dedupe.wanted == Window(rows=5, seconds=6)
     assert options.segment_format is SegmentFormat.PARQUET
     assert options.columns.include_headers
+    assert options.spool_timeout == 7
+    assert read(dedupeWindowMs="0").dedupe.window.seconds == 0
 
 
 @pytest.mark.parametrize(("prefetch", "rows", "most"), [("20", "30", 20), ("30", "20", 20)])

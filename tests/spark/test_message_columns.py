@@ -1,14 +1,19 @@
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from trio_stomp.client import Message, connect
-from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received
+from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received, SchemaDiffers, completed
 from trio_stomp.spark.option_reader import OptionReader
+from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
+from trio_stomp.spark.segments import SegmentFormat, encoded
 from trio_stomp.spark.spark_schema import spark_schema
+from trio_stomp.spark.spool_store import SpoolLocation
 from trio_stomp.testing import open_broker
 
 ALL = MessageColumns(include_headers=True, include_text=True)
@@ -145,3 +150,40 @@ sys.exit("pandas" in sys.modules)
 def test_batch_when_made_then_pandas_is_not_imported() -> None:
     """It takes 55 MiB, in each process that receives."""
     assert subprocess.run([sys.executable, "-c", RECEIVER], check=False).returncode == 0
+
+
+# --- rows that were written before an option was changed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", SegmentFormat)
+@pytest.mark.parametrize("had", [MessageColumns(), MessageColumns(include_headers=True), ALL])
+@pytest.mark.parametrize("wanted", [MessageColumns(), MessageColumns(include_text=True), ALL])
+async def test_columns_when_chosen_otherwise_than_when_the_rows_were_written_then_made_or_null(
+    tmp_path: Path, form: SegmentFormat, had: MessageColumns, wanted: MessageColumns
+) -> None:
+    messages = await delivered(
+        (b"caf\xc3\xa9", [("content-type", "text/plain"), ("a", "1")]),
+        (b"caf\xe9", [("content-type", "text/plain;charset=latin-1")]),
+        (b"\xff", [("content-type", "text/plain")]),
+        (b"x", []),
+    )
+    received = [Received(message=each, seconds=1.5, stable_id=None) for each in messages]
+    store = SpoolLocation.of(str(tmp_path)).open()
+    store.put(f"a.{form.value}", encoded(had.batch(received, 1), form))
+    expected = wanted.batch(received, 1)
+
+    names = wanted.arrow_schema().names
+    slices = [SegmentSlice(path=store.path(f"a.{form.value}"), skip=0, rows=4)]
+    (batch,) = rows_of(SpoolLocation.of(str(tmp_path)), SegmentGroup(slices), names)
+
+    assert batch.schema.equals(wanted.arrow_schema())
+    found, whole = batch.to_pydict(), expected.to_pydict()
+    if wanted.include_headers and not had.include_headers:
+        assert found.pop("headers") == [None] * 4
+        whole.pop("headers")
+    assert found == whole
+
+
+def test_columns_when_one_is_missing_that_rows_always_had_then_said_that_the_schema_has_changed() -> None:
+    with pytest.raises(SchemaDiffers, match=r"lack 'body', which this version .*: the schema has changed"):
+        completed(pa.record_batch({"seq": [1, 2]}), ["body", "seq"])

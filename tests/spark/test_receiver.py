@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -369,9 +371,155 @@ def test_destination_when_quiet_then_told_again_and_again(kit: Kit) -> None:
     told.wait(lambda told: told.idles >= 2)
 
 
-def planned(kit: Kit) -> list[int]:
+# --- stores that hang, are full, or are replaced ----------------------------------------------------------------------
+
+
+class Hanging:
+    """Renames of segments hang, from the first on, until they are let go; or they are refused."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hangs = 0
+        self.error: OSError | None = None
+        self.attempts = 0
+        self.go_on = threading.Event()
+        self._replace = os.replace
+        monkeypatch.setattr(os, "replace", self.replace)
+
+    def replace(self, source: str, target: str) -> None:
+        if "/segments/" in target:
+            self.attempts += 1
+            if self.error is not None:
+                raise self.error
+            if self.attempts <= self.hangs:
+                self.go_on.wait(PATIENCE)
+        self._replace(source, target)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Generator[Hanging]:
+    made = Hanging(monkeypatch)
+    yield made
+    made.go_on.set()
+
+
+def test_write_when_it_hangs_then_tried_again_beside_it_and_acknowledged_once(
+    threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
+) -> None:
+    publish(threaded_broker, range(10))
+    hanging.hangs = 1
+    _, told = kit.start(kit.options(spoolTimeoutMs="100"))
+
+    told.wait(lambda told: told.last == 10)
+    hanging.go_on.set()
+    publish(threaded_broker, [10])
+    told.wait(lambda told: told.last == 11)
+
+    assert numbers_in(kit.store) == list(range(11))
+    assert not told.failures
+
+
+def test_write_when_it_hangs_for_good_then_the_receiver_says_so_and_fails_and_what_it_brings_later_is_not_read(
+    threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
+) -> None:
+    """Without ids: a copy could not be recognized by them."""
+    publish(threaded_broker, range(10))
+    hanging.hangs = 3
+    thread, told = kit.start(kit.options(spoolTimeoutMs="100", reconnectTimeoutMs="1500", dedupe="none"))
+    told.wait(lambda told: bool(told.shard))
+    while kit.status(told).state is not ReceiverState.BLOCKED:
+        assert not told.failures
+    assert "the store has not answered for 0.1 s" in kit.status(told).text
+
+    assert thread.join(PATIENCE)
+    assert isinstance(told.failures[0], SpoolError)
+    assert kit.status(told).state is ReceiverState.FAILED
+    wait_until_left(threaded_broker, 10)
+
+    _, second = kit.start(kit.options(dedupe="none"))
+    second.wait(lambda told: told.last == 10)
+    hanging.go_on.set()
+    while len(segments_in(kit.store)) < 2:
+        assert not second.failures
+    assert planned(kit, dedupe="none") == list(range(10))
+
+
+def test_store_when_it_does_not_answer_at_the_start_then_the_receiver_fails_and_names_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def link(_source: str, _target: str) -> None:
+        go_on.wait(PATIENCE)
+        raise FileExistsError
+
+    monkeypatch.setattr(os, "link", link)
+    thread, told = kit.start(kit.options(spoolTimeoutMs="100"))
+
+    assert thread.join(PATIENCE)
+    go_on.set()
+    assert f"cannot use the spool {kit.folder}: the store has not answered for 0.1 s" in str(told.failures[0])
+
+
+def test_disk_when_it_is_full_then_the_receiver_pauses_for_as_long_as_it_is(
+    threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
+) -> None:
+    publish(threaded_broker, range(10))
+    hanging.error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    _, told = kit.start(kit.options(reconnectTimeoutMs="700"))
+    # With ever longer pauses: much longer than other failures would be borne.
+    while hanging.attempts < 5:
+        assert not told.failures
+    assert kit.status(told).state is ReceiverState.BLOCKED
+    assert "No space left on device; make room there" in kit.status(told).text
+    assert left(threaded_broker) == 10
+    assert list(kit.folder.rglob("*.tmp")) == []
+
+    hanging.error = None
+    told.wait(lambda told: told.last == 10)
+    wait_until_left(threaded_broker, 0)
+
+
+def test_spool_when_deleted_while_a_receiver_runs_then_it_acknowledges_nothing_more_and_says_why(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, [0])
+    _, told = kit.start(kit.options())
+    told.wait(lambda told: told.last == 1)
+    wait_until_left(threaded_broker, 0)
+    shutil.rmtree(kit.store.folder)
+    publish(threaded_broker, range(1, 5))
+
+    told.wait(lambda told: bool(told.failures))
+
+    assert "was deleted or replaced while this receiver wrote to it" in str(told.failures[0])
+    wait_until_left(threaded_broker, 4)
+
+
+def test_acks_when_the_broker_has_not_confirmed_them_then_the_next_segment_and_the_status_say_so(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(5))
+    threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
+    thread, told = kit.start(kit.options(prefetch="5"))
+    threaded_broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+    threaded_broker.call(Broker.drop_connections)
+    told.wait(lambda told: told.last >= 5)
+    publish(threaded_broker, [5])
+    wait_until_left(threaded_broker, 0)
+    thread.stop()
+    assert thread.join(PATIENCE)
+
+    first, *others = segments_in(kit.store)
+    assert first.in_doubt == 0
+    assert others[0].in_doubt == first.rows
+    assert all(each.in_doubt == 0 for each in others[1:])
+    status = kit.status(told)
+    assert status.confirmed == status.rows == sum(each.rows for each in [first, *others])
+
+
+def planned(kit: Kit, *, dedupe: str = "auto") -> list[int]:
     """The numbers in the batches that the planner makes of the spool."""
-    options = kit.options().intake
+    options = kit.options(dedupe=dedupe).intake
     planner = Planner(
         kit.store,
         destination=options.destination,

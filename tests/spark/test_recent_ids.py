@@ -11,10 +11,15 @@ import pytest
 from tests.spark.receiving import opened, segments_in, write
 from trio_stomp.spark import recent_ids
 from trio_stomp.spark.recent_ids import RecentIds, Window
-from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.segments import Segment, list_spool
 from trio_stomp.spark.spool_store import SpoolStore
 
 WINDOW = Window(rows=1000, seconds=3600)
+
+
+def confirmed(_segment: Segment) -> bool:
+    """The broker has confirmed the ACK of each segment."""
+    return False
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def store(tmp_path: Path) -> SpoolStore:
 
 
 def test_row_when_marked_and_known_from_another_shard_then_a_copy(store: SpoolStore) -> None:
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
 
     assert ids.copies(write(store, "a", 1, ["1", "2", "3", None])) == []
     assert ids.copies(write(store, "b", 1, ["3", "4", "2", None], redelivered=[0, 1, 2, 3])) == [0, 2]
@@ -31,7 +36,7 @@ def test_row_when_marked_and_known_from_another_shard_then_a_copy(store: SpoolSt
 
 def test_row_when_its_id_is_known_and_it_is_not_marked_then_none(store: SpoolStore) -> None:
     """On a broker that marks what it delivers again, a sender has sent two messages with one id."""
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     ids.copies(write(store, "a", 1, ["1", "2"]))
 
     assert ids.copies(write(store, "a", 3, ["1", "2", "9"], redelivered=[2])) == []
@@ -39,25 +44,25 @@ def test_row_when_its_id_is_known_and_it_is_not_marked_then_none(store: SpoolSto
 
 def test_row_when_not_marked_and_planned_behind_its_marked_copy_then_it_is_the_copy(store: SpoolStore) -> None:
     """A receiver has lost its connection while it wrote; the other one was faster with what came again."""
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
 
     assert ids.copies(write(store, "b", 1, ["1", "2"], redelivered=[0, 1])) == []
     assert ids.copies(write(store, "a", 1, ["1", "2", "3"])) == [0, 1]
 
 
 def test_row_when_it_came_again_in_its_own_segment_then_a_copy(store: SpoolStore) -> None:
-    assert RecentIds(store, WINDOW).copies(write(store, "a", 1, ["1", "2", "1"], redelivered=[2])) == [2]
+    assert RecentIds(store, WINDOW, confirmed).copies(write(store, "a", 1, ["1", "2", "1"], redelivered=[2])) == [2]
 
 
 def test_rows_when_all_are_suspect_then_known_without_a_mark(store: SpoolStore) -> None:
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     ids.copies(write(store, "a", 1, ["1", "2"], suspects=2))
 
     assert ids.copies(write(store, "b", 1, ["2", "3"], suspects=2)) == [0]
 
 
 def test_ids_when_nothing_is_suspect_then_no_segment_is_read(store: SpoolStore) -> None:
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     segment = write(store, "a", 1, ["1"])
     store.delete([segment.name])
 
@@ -65,26 +70,26 @@ def test_ids_when_nothing_is_suspect_then_no_segment_is_read(store: SpoolStore) 
 
 
 def test_ids_when_their_segments_are_gone_and_the_process_too_then_still_known(store: SpoolStore) -> None:
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     for first in (1, 3):
         ids.copies(write(store, "a", first, [str(first), str(first + 1)], time=first))
     old = segments_in(store)
-    ids.save(old)
+    ids.save(old, ())
     store.delete(each.name for each in old)
     copy = write(store, "b", 1, ["2", "7", "3"], redelivered=[0, 1, 2], time=9)
 
     assert ids.copies(copy) == [0, 2]
-    again = RecentIds(store, WINDOW)
+    again = RecentIds(store, WINDOW, confirmed)
     again.restore(list_spool(store).ids, [])
     assert again.copies(copy) == [0, 2]
 
 
 def test_ids_when_saved_from_suspects_then_known_for_that_by_the_next_process(store: SpoolStore) -> None:
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     marked = write(store, "b", 1, ["1", "2"], redelivered=[0])
     ids.copies(marked)
-    ids.save([marked])
-    again = RecentIds(store, WINDOW)
+    ids.save([marked], ())
+    again = RecentIds(store, WINDOW, confirmed)
     again.restore(list_spool(store).ids, [])
 
     assert again.copies(write(store, "c", 1, ["8"], redelivered=[0])) == []
@@ -92,10 +97,10 @@ def test_ids_when_saved_from_suspects_then_known_for_that_by_the_next_process(st
 
 
 def test_ids_when_no_row_has_one_then_nothing_is_saved(store: SpoolStore) -> None:
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     segment = write(store, "a", 1, [None, None])
     ids.copies(segment)
-    ids.save([segment])
+    ids.save([segment], ())
 
     assert list_spool(store).ids == []
 
@@ -106,13 +111,13 @@ def test_ids_when_a_batch_was_large_then_saved_in_several_objects(
     """All at once, those of a million rows would take half a GiB."""
     monkeypatch.setattr(recent_ids, "_SAVED_ROWS", 4)
     segments = [write(store, "a", first, [str(first), None, str(first + 2)], time=first) for first in (1, 4, 7, 10, 13)]
-    ids = RecentIds(store, WINDOW)
+    ids = RecentIds(store, WINDOW, confirmed)
     for each in segments:
         ids.copies(each)
-    ids.save(segments)
+    ids.save(segments, ())
     store.delete(each.name for each in segments)
 
-    assert [each.name.rpartition("-")[2] for each in list_spool(store).ids] == ["4.arrow", "4.arrow", "2.arrow"]
+    assert [each.name.split("-")[-2] for each in list_spool(store).ids] == ["4", "4", "2"]
     copies = ["1", "3", "4", "6", "7", "9", "10", "12", "13", "15", "16"]
     assert ids.copies(write(store, "b", 1, copies, suspects=11, time=99)) == list(range(10))
 
@@ -143,7 +148,7 @@ def test_planner_when_it_plans_and_deletes_then_pandas_is_not_imported(store: Sp
 
 
 def test_window_when_there_are_too_many_then_the_oldest_go(store: SpoolStore) -> None:
-    ids = RecentIds(store, Window(rows=3, seconds=3600))
+    ids = RecentIds(store, Window(rows=3, seconds=3600), confirmed)
     for first in (1, 3, 5):
         ids.copies(write(store, "a", first, [str(first), str(first + 1)], suspects=2))
 
@@ -152,48 +157,121 @@ def test_window_when_there_are_too_many_then_the_oldest_go(store: SpoolStore) ->
 
 def test_window_when_ids_were_saved_lately_then_still_older_than_rows_planned_before(store: SpoolStore) -> None:
     """A batch is done when the next one is planned, and then its ids are saved."""
-    ids = RecentIds(store, Window(rows=3, seconds=3600))
+    ids = RecentIds(store, Window(rows=3, seconds=3600), confirmed)
     first, second = (write(store, "a", each, [str(each), str(each + 1)], time=each) for each in (1, 3))
     for each in (first, second):
         ids.copies(each)
-    ids.save([first])
+    ids.save([first], ())
 
     assert ids.copies(write(store, "b", 1, ["1", "4"], redelivered=[0, 1], time=5)) == [1]
 
 
-def test_window_when_they_are_too_old_then_they_go(store: SpoolStore) -> None:
-    ids = RecentIds(store, Window(rows=1000, seconds=10))
-    ids.copies(write(store, "a", 1, ["1"], suspects=1, time=1_000_000))
-    ids.copies(write(store, "a", 2, ["2"], suspects=1, time=1_010_500))
-    ids.save(segments_in(store)[:1])
+def every_second(store: SpoolStore, ids: RecentIds, count: int) -> list[Segment]:
+    """Segments of one row, with their numbers as ids, one for each second."""
+    segments = [write(store, "a", 1 + each, [str(each)], suspects=1, time=each * 1000) for each in range(count)]
+    for each in segments:
+        ids.copies(each)
+    return segments
 
-    assert ids.copies(write(store, "b", 1, ["1", "2"], suspects=2, time=1_011_000)) == [1]
-    ids.delete_outdated(list_spool(store).ids, 1_009)
-    assert len(list_spool(store).ids) == 1
-    ids.delete_outdated(list_spool(store).ids, 1_011)
-    assert list_spool(store).ids == []
+
+def test_window_when_messages_have_come_for_longer_then_the_oldest_go(store: SpoolStore) -> None:
+    ids = RecentIds(store, Window(rows=1000, seconds=10), confirmed)
+    segments = every_second(store, ids, 14)
+    ids.save(segments[:2], ())
+    ids.save(segments[10:], ())
+
+    assert ids.copies(write(store, "b", 1, ["1", "2", "13"], suspects=3, time=13_000)) == [2]
+    ids.delete_outdated(list_spool(store).ids)
+    assert [each.name.split("-")[0] for each in list_spool(store).ids] == ["ids/000000000001000", "ids/000000000013000"]
+
+
+def test_window_when_there_was_an_outage_then_it_hardly_counts(store: SpoolStore) -> None:
+    """A broker that is down for a night delivers again, in the morning, what it had confirmed in the evening."""
+    ids = RecentIds(store, Window(rows=1000, seconds=10), confirmed)
+    every_second(store, ids, 3)
+
+    night = 12 * 3600 * 1000
+    for number in range(3):
+        assert ids.copies(write(store, "b", 1 + number, [str(number)], suspects=1, time=night + 5000 * number)) == [0]
+    assert ids.copies(write(store, "b", 4, ["9"], suspects=1, time=night + 20_000)) == []
+    assert ids.copies(write(store, "b", 5, ["2"], suspects=1, time=night + 20_000)) == [0]
 
 
 def test_window_when_saved_ids_are_deleted_before_they_were_read_then_not_looked_for(store: SpoolStore) -> None:
     """Nothing was suspect for longer than the window."""
-    ids = RecentIds(store, Window(rows=1000, seconds=10))
+    ids = RecentIds(store, Window(rows=1000, seconds=0), confirmed)
     old = write(store, "a", 1, ["1"], time=1_000_000)
     ids.copies(old)
-    ids.save([old])
+    ids.save([old], ())
     store.delete([old.name])
-    ids.delete_outdated(list_spool(store).ids, 1_011)
+    ids.delete_outdated(list_spool(store).ids)
 
     assert ids.copies(write(store, "b", 1, ["1", "2"], redelivered=[0], time=1_011_000)) == []
+    assert list_spool(store).ids == []
+
+
+# --- rows whose acknowledgment is in doubt ----------------------------------------------------------------------------
+
+
+def test_doubts_when_the_window_has_long_passed_then_still_known_and_the_others_are_forgotten(
+    store: SpoolStore,
+) -> None:
+    ids = RecentIds(store, Window(rows=3, seconds=0), lambda each: each.first == 1)
+    segments = [write(store, "a", 1 + each, [str(each)], suspects=1, time=each) for each in range(50)]
+    for each in segments:
+        ids.copies(each)
+
+    assert ids.copies(write(store, "b", 1, ["0", "1"], suspects=2, time=99)) == [0]
+
+
+def test_ids_when_a_restart_comes_between_a_marked_copy_and_the_row_that_was_slow_then_it_is_the_copy(
+    store: SpoolStore,
+) -> None:
+    marked = write(store, "b", 1, ["1", "2"], redelivered=[0, 1])
+    for is_saved in (False, True):
+        if is_saved:
+            RecentIds(store, WINDOW, confirmed).save([marked], ())
+        ids = RecentIds(store, WINDOW, confirmed)
+        ids.restore(list_spool(store).ids, [] if is_saved else [marked])
+
+        assert ids.copies(write(store, "a", 1, ["1", "2", "3"])) == [0, 1]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_doubts_when_their_segments_are_deleted_then_still_known_also_by_the_next_process(
+    store: SpoolStore, is_new: bool
+) -> None:
+    ids = RecentIds(store, Window(rows=10, seconds=0), confirmed)
+    segments = every_second(store, ids, 50)
+    ids.save(segments, [segments[0].name, segments[7].name])
+    store.delete(each.name for each in segments)
+    ids.delete_outdated(list_spool(store).ids)
+    if is_new:
+        ids = RecentIds(store, Window(rows=10, seconds=0), confirmed)
+        ids.restore(list_spool(store).ids, [])
+
+    assert ids.copies(write(store, "b", 1, ["0", "7", "8"], suspects=3, time=99)) == [0, 1]
+    assert [each.name.partition("/")[0] for each in list_spool(store).ids] == ["doubts"]
+
+
+def test_doubts_when_links_break_again_and_again_then_bounded(store: SpoolStore) -> None:
+    ids = RecentIds(store, Window(rows=10, seconds=0), confirmed)
+    for segment in every_second(store, ids, 30):
+        ids.save([segment], [segment.name])
+        ids.delete_outdated(list_spool(store).ids)
+
+    assert len(list_spool(store).ids) == 10
+    assert ids.copies(write(store, "b", 1, ["1", "25"], suspects=2, time=99_000)) == [1]
 
 
 def test_window_when_newer_saved_ids_fill_it_then_the_oldest_are_deleted(store: SpoolStore) -> None:
-    ids = RecentIds(store, Window(rows=4, seconds=3600))
+    ids = RecentIds(store, Window(rows=4, seconds=3600), confirmed)
     for first in (1, 3, 5, 7):
         segment = write(store, "a", first, [str(first), str(first + 1)], time=first)
         ids.copies(segment)
-        ids.save([segment])
+        ids.save([segment], ())
 
-    ids.delete_outdated(list_spool(store).ids, 0)
+    ids.delete_outdated(list_spool(store).ids)
 
     assert len(list_spool(store).ids) == 2
     assert ids.copies(write(store, "b", 1, ["1", "6", "8"], redelivered=[0, 1, 2], time=9)) == [1, 2]
@@ -203,6 +281,6 @@ def test_window_when_a_name_does_not_say_how_many_ids_it_has_then_they_push_none
     for name in ("ids/000000000000001-20261123-085234-150201-4e9e06268c-000000000001.arrow", "ids/2-x.arrow"):
         store.put(name, b"")
 
-    RecentIds(store, Window(rows=1, seconds=3600)).delete_outdated(list_spool(store).ids, 0)
+    RecentIds(store, Window(rows=1, seconds=3600), confirmed).delete_outdated(list_spool(store).ids)
 
     assert len(list_spool(store).ids) == 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.spark.receiving import bodies_of, opened, segments_in, write
-from trio_stomp.spark.segments import SegmentFormat, destination_of, list_spool, mark_spool, new_shard, open_batches
+from trio_stomp.spark.segments import SegmentFormat, describe_spool, list_spool, mark_spool, new_shard, open_batches
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 
 
@@ -70,19 +71,26 @@ def test_listing_when_of_an_earlier_version_then_refused(store: SpoolStore, name
 
 
 def test_mark_when_the_spool_is_new_then_written_and_when_old_then_checked(store: SpoolStore) -> None:
-    mark_spool(store, "/queue/a")
-    mark_spool(store, "/queue/a")
+    made = mark_spool(store, "/queue/a")
+    assert mark_spool(store, "/queue/a") == made
 
     about = json.loads(store.get("spool.json") or b"")
-    assert about == {"trio_stomp_spool": 1, "destination": "/queue/a"}
+    assert about == {"trio_stomp_spool": 2, "destination": "/queue/a", "id": made}
 
 
-@pytest.mark.parametrize("about", [b'{"trio_stomp_spool": 2}', b"[]"])
+def test_mark_when_several_processes_make_the_spool_at_once_then_it_has_one_id(store: SpoolStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(mark_spool, [opened(Path(store.folder)) for _ in range(32)], ["/queue/a"] * 32))
+
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("about", [b'{"trio_stomp_spool": 1}', b"[]"])
 def test_mark_when_of_another_layout_then_refused(store: SpoolStore, about: bytes) -> None:
     store.put("spool.json", about)
 
     with pytest.raises(
-        SpoolError, match=r"spool.json says layout (2|None), but this version of trio_stomp has layout 1"
+        SpoolError, match=r"spool.json says layout (1|None), but this version of trio_stomp has layout 2"
     ):
         mark_spool(store, "/queue/a")
 
@@ -92,7 +100,7 @@ def test_mark_when_damaged_then_the_error_names_it_and_a_status_skips_it(store: 
 
     with pytest.raises(SpoolDamaged, match=rf"cannot read {store.path('spool.json')} of the spool"):
         mark_spool(store, "/queue/a")
-    assert destination_of(store) is None
+    assert describe_spool(store) is None
 
 
 def test_shards_when_named_then_all_differ_and_sort_by_age() -> None:

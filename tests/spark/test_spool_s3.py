@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -93,6 +94,23 @@ def test_objects_when_on_s3_then_written_listed_read_and_deleted(door: Door) -> 
     store.delete(["a/b", "nowhere"])
     assert [each.name for each in store.objects()] == ["c"]
     assert location.open().folders() == ["a"]
+
+
+def test_object_when_many_create_it_on_s3_at_once_then_one_does(door: Door) -> None:
+    stores = [door.location("created").open() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        created = list(pool.map(SpoolStore.create, stores, ["a/b"] * 8, [str(at).encode() for at in range(8)]))
+
+    assert [stores[0].get("a/b")] == [str(at).encode() for at in range(8) if created[at]]
+
+
+def test_object_when_the_credentials_are_wrong_then_the_error_shows_no_key(door: Door) -> None:
+    settings = {**dict(door.location("x").settings), "secret_key": "hunter2"}
+    other = SpoolLocation.of("s3://nowhere/spool", settings.items())
+
+    with pytest.raises(SpoolError, match="cannot write nowhere/spool/a of the spool") as caught:
+        other.open().create("a", b"")
+    assert "hunter2" not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
 
 
 def test_planner_when_on_s3_then_copies_are_left_out_and_segments_deleted(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyarrow import fs
 
+from tests.spark.receiving import identity_of_an_ended_process
 from trio_stomp.spark.option_reader import OptionError
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation, SpoolStore
+from trio_stomp.spark.process_identity import process_identity
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation, SpoolStore, StoreClock
 
 
 def in_memory(_folder: Path) -> SpoolStore:
@@ -144,6 +147,87 @@ def test_object_when_it_cannot_be_written_then_the_error_says_which_why_and_what
         store.put("segments/a", b"rows")
     assert f"cannot write {tmp_path}/spool/segments/a of the spool: {os.strerror(number)}; " in str(caught.value)
     assert advice in str(caught.value)
+
+
+def test_object_when_it_exists_then_not_created_again(store: SpoolStore) -> None:
+    assert store.create("about.json", b"first")
+    assert not store.create("about.json", b"second")
+
+    assert store.get("about.json") == b"first"
+    assert [each.name for each in store.objects()] == ["about.json"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_object_when_many_create_it_at_once_then_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    def link(_source: str, _target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", link)
+    stores = [in_folder(tmp_path) for _ in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        created = list(pool.map(SpoolStore.create, stores, ["a"] * 16, [str(at).encode() for at in range(16)]))
+
+    assert [stores[0].get("a")] == [str(at).encode() for at in range(16) if created[at]]
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+@pytest.mark.parametrize("make", [in_folder, renaming])
+def test_object_when_it_cannot_be_written_then_no_half_of_it_stays(
+    make: Callable[[Path], SpoolStore], tmp_path: Path
+) -> None:
+    """On a full disk, the halves of many attempts would take the space that the query frees."""
+    store = make(tmp_path)
+    # A folder is in the place of the object.
+    store.put("a/b/c", b"")
+
+    for _ in range(3):
+        with pytest.raises(SpoolError, match="cannot write"):
+            store.put("a/b", b"rows")
+
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+@pytest.mark.parametrize("make", [in_folder, renaming])
+def test_halves_when_their_writer_has_ended_then_removed_and_otherwise_not(
+    make: Callable[[Path], SpoolStore], tmp_path: Path
+) -> None:
+    store = make(tmp_path)
+    store.put("a/b", b"")
+    ended, own = identity_of_an_ended_process(), process_identity()
+    now = Path(store.path("a/b")).stat().st_mtime
+    halves = {
+        f"b.{ended}.12345678.tmp": now,
+        f"b.{own}.12345678.tmp": now,
+        "b.0123456789ab-7-9.12345678.tmp": now,
+        "b.0123456789ab-7-9.87654321.tmp": now - 4000,
+    }
+    for name, changed in halves.items():
+        half = Path(store.path(f"a/{name}"))
+        half.write_bytes(b"half")
+        os.utime(half, (changed, changed))
+
+    assert store.remove_halves() == 2
+
+    assert sorted(each.name for each in Path(store.path("a")).iterdir()) == sorted(["b", *list(halves)[1:3]])
+
+
+def test_time_when_asked_then_that_of_the_store_and_nothing_stays(store: SpoolStore) -> None:
+    before = {each.name for each in store.objects()}
+
+    assert store.time() > 0
+    assert {each.name for each in store.objects()} == before
+
+
+def test_clock_when_the_machine_counts_on_then_the_time_of_the_store_does(tmp_path: Path) -> None:
+    store, now = in_folder(tmp_path), [50.0]
+    clock = StoreClock(store, lambda: now[0])
+    begun = clock()
+    now[0] += 7
+
+    assert clock() == begun + 7
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,12 +23,16 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from tests.spark.receiving import QUEUE, left, publish, wait_until_left
+from tests.spark.receiving import QUEUE, left, publish, wait_until_left, write
 from tests.spark.test_receiver import Told
+from trio_stomp.spark import lease as leases
+from trio_stomp.spark.lease import SpoolTaken
+from trio_stomp.spark.planner import DataLoss
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup
+from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spark_schema import spark_schema
-from trio_stomp.spark.stream_offsets import checked, offset_of
+from trio_stomp.spark.stream_offsets import Offset, checked, offset_of
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader, stream_reader
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -55,12 +62,9 @@ def make(connection: dict[str, str], tmp_path: Path) -> Generator[MakeReader]:
     signal.signal(signal.SIGTERM, handler)
 
 
-START = offset_of(QUEUE, {})
-
-
 def total(offset: dict[str, object]) -> int:
     """How many rows are before an offset, in all shards."""
-    return sum(checked(offset, QUEUE).values())
+    return sum(checked(offset, QUEUE).rows.values())
 
 
 def until(reader: StompStreamReader, start: dict[str, object], rows: int) -> dict[str, object]:
@@ -73,8 +77,9 @@ def until(reader: StompStreamReader, start: dict[str, object], rows: int) -> dic
 
 def at(offset: dict[str, object], row: int) -> dict[str, object]:
     """An offset within the only shard of another."""
-    (shard,) = checked(offset, QUEUE)
-    return offset_of(QUEUE, {shard: row})
+    found = checked(offset, QUEUE)
+    (shard,) = found.rows
+    return offset_of(QUEUE, replace(found, rows={shard: row}))
 
 
 def segments(folder: Path) -> int:
@@ -98,7 +103,7 @@ def test_rows_when_asked_for_again_then_the_same_also_by_another_process(
     publish(threaded_broker, range(100))
     reader = make(spoolTransport=transport)
     start = reader.initialOffset()
-    assert start == START
+    assert total(start) == 0
     end = until(reader, start, 100)
     assert bodies(reader, start, end) == list(range(100))
     assert bodies(reader, at(end, 30), at(end, 50)) == list(range(30, 50))
@@ -106,7 +111,6 @@ def test_rows_when_asked_for_again_then_the_same_also_by_another_process(
     reader.stop()
 
     again = make(spoolTransport=transport)
-    assert again.initialOffset() == at(end, 0)
     assert bodies(again, start, end) == list(range(100))
     assert bodies(again, start, at(end, 0)) == []
 
@@ -118,17 +122,19 @@ def test_offset_when_there_is_a_limit_then_no_further(threaded_broker: ThreadedB
     assert make().getDefaultReadLimit() == ReadAllAvailable()
     assert reader.reportLatestOffset() is None
 
-    end = until(reader, START, 100)
+    start = reader.initialOffset()
+    end = until(reader, start, 100)
 
-    assert reader.latestOffset(START, ReadMaxRows(30)) == at(end, 30)
+    assert reader.latestOffset(start, ReadMaxRows(30)) == at(end, 30)
     assert reader.latestOffset(at(end, 90), ReadMaxRows(30)) == end
     assert reader.reportLatestOffset() == end
 
 
 def test_offset_when_nothing_comes_then_the_old_one_after_a_while(make: MakeReader) -> None:
     reader = make(pollTimeoutMs="50")
+    start = reader.initialOffset()
 
-    assert reader.latestOffset(START, ReadAllAvailable()) == START
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
 
 
 def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_more_is_taken(
@@ -138,7 +144,7 @@ def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_
     reader = make()
     reader.prepareForTriggerAvailableNow()
 
-    offsets = [START]
+    offsets = [reader.initialOffset()]
     while (end := reader.latestOffset(offsets[-1], ReadMaxRows(40))) != offsets[-1]:
         offsets.append(end)
 
@@ -155,11 +161,30 @@ def test_available_now_when_messages_never_cease_then_it_ends_after_its_time(
     reader = make(availableNowTimeoutMs="500", availableNowIdleMs="60000")
     reader.prepareForTriggerAvailableNow()
     publish(threaded_broker, range(10))
-    last = START
+    last = reader.initialOffset()
     while (end := reader.latestOffset(last, ReadAllAvailable())) != last:
         last = end
 
     assert total(last) == 10
+
+
+@pytest.mark.parametrize("options", [{"availableNowIdleMs": "0"}, {"availableNowTimeoutMs": "1"}])
+def test_available_now_when_receivers_elsewhere_go_on_then_it_reads_what_the_spool_had_and_ends(
+    make: MakeReader, options: dict[str, str]
+) -> None:
+    reader = make(receivers="0", **options)
+    reader.prepareForTriggerAvailableNow()
+    store = reader.options.intake.open_spool("stream")
+    write(store, "a", 1, ["1", "2", "3"])
+    start = reader.initialOffset()
+    half = reader.latestOffset(start, ReadMaxRows(2))
+    write(store, "a", 4, ["4"])
+    write(store, "b", 1, ["5"])
+
+    end = reader.latestOffset(half, ReadAllAvailable())
+
+    assert (total(half), total(end)) == (2, 3)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
 
 
 def test_segments_when_spark_is_done_with_them_then_deleted_by_the_next_question(
@@ -167,23 +192,131 @@ def test_segments_when_spark_is_done_with_them_then_deleted_by_the_next_question
 ) -> None:
     publish(threaded_broker, range(100))
     reader = make(segmentRows="10", maxSpoolBytes="80000")
-    end = until(reader, START, 100)
+    end = until(reader, reader.initialOffset(), 100)
     assert segments(tmp_path) == 10
 
     reader.latestOffset(at(end, 75), ReadAllAvailable())
     assert segments(tmp_path) == 3
 
 
-def test_spool_when_deleted_and_the_checkpoint_was_not_then_new_rows_are_read(
+def stopped_after(reader: StompStreamReader, rows: int) -> dict[str, object]:
+    """Read rows, stop the query, and return its checkpoint."""
+    end = until(reader, reader.initialOffset(), rows)
+    reader.latestOffset(end, ReadAllAvailable())
+    reader.stop()
+    return end
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_spool_when_it_is_gone_and_the_checkpoint_is_not_then_the_error_names_both_and_the_rows(
+    threaded_broker: ThreadedBroker, make: MakeReader, tmp_path: Path, is_made_again: bool
+) -> None:
+    publish(threaded_broker, range(5))
+    end = stopped_after(make(), 5)
+    shutil.rmtree(tmp_path / "spool")
+    if is_made_again:
+        # A receiver elsewhere was faster.
+        mark_spool(make().options.intake.open_spool("stream"), QUEUE)
+    publish(threaded_broker, [5])
+    (shard,) = checked(end, QUEUE).rows
+
+    found = "it has the spool" if is_made_again else "no spool is there"
+    with pytest.raises(DataLoss, match=rf"belongs to the spool {end['spool']} in .*, but {found}.*from 6 of .*{shard}"):
+        make().latestOffset(end, ReadAllAvailable())
+    with pytest.raises(DataLoss, match="failOnDataLoss=false"):
+        make().partitions(end, end)
+    assert left(threaded_broker) == 1
+    assert (tmp_path / "spool").exists() == is_made_again
+
+
+def test_spool_when_it_is_gone_and_the_user_says_so_then_new_rows_are_read(
+    threaded_broker: ThreadedBroker, make: MakeReader, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(threaded_broker, range(5))
+    end = stopped_after(make(), 5)
+    shutil.rmtree(tmp_path / "spool")
+    publish(threaded_broker, range(5, 8))
+    reader = make(failOnDataLoss="false")
+
+    assert reader.partitions({**end, "rows": {}}, end) == []
+    after = until(reader, end, 3)
+
+    assert bodies(reader, end, after) == [5, 6, 7]
+    assert "no spool is there" in caplog.text
+
+
+def test_spool_when_it_is_deleted_while_the_query_runs_then_the_query_fails_or_goes_on_as_told(
+    threaded_broker: ThreadedBroker, make: MakeReader, tmp_path: Path
+) -> None:
+    for fails in ("true", "false"):
+        publish(threaded_broker, range(5))
+        reader = make(failOnDataLoss=fails)
+        end = until(reader, reader.initialOffset(), 5)
+        wait_until_left(threaded_broker, 0)
+        shutil.rmtree(tmp_path / "spool")
+        if fails == "true":
+            with pytest.raises(DataLoss, match="is gone while the query was running"):
+                reader.latestOffset(end, ReadAllAvailable())
+            reader.stop()
+            shutil.rmtree(tmp_path / "spool", ignore_errors=True)
+        else:
+            assert reader.latestOffset(end, ReadAllAvailable()) == end
+            publish(threaded_broker, [5])
+            after = until(reader, end, 1)
+            assert bodies(reader, end, after) == [5]
+
+
+# --- where a query begins ---------------------------------------------------------------------------------------------
+
+
+def test_query_when_its_checkpoint_is_deleted_then_it_begins_behind_the_rows_that_were_processed(
     threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
     publish(threaded_broker, range(5))
-    start = offset_of(QUEUE, {"gone": 500})
-    reader = make()
+    end = stopped_after(make(), 5)
 
-    end = until(reader, start, 5)
+    assert make().initialOffset() == end
 
-    assert bodies(reader, start, end) == list(range(5))
+
+def test_query_when_told_where_to_start_then_it_begins_there(threaded_broker: ThreadedBroker, make: MakeReader) -> None:
+    publish(threaded_broker, range(5))
+    first = make()
+    end = until(first, first.initialOffset(), 5)
+    half = first.latestOffset(at(end, 2), ReadMaxRows(1))
+    first.stop()
+
+    def beginning(starting: str) -> dict[str, object]:
+        reader = make(startingOffsets=starting)
+        offset = reader.initialOffset()
+        reader.stop()
+        return offset
+
+    assert half == at(end, 3)
+    assert beginning("unread") == at(end, 2)
+    assert beginning("earliest") == at(end, 0)
+    assert beginning("latest") == end
+    assert beginning(json.dumps(half)) == half
+    with pytest.raises(DataLoss, match="it has the spool"):
+        beginning(json.dumps({**half, "spool": "another"}))
+
+
+# --- two queries ------------------------------------------------------------------------------------------------------
+
+
+def test_query_when_another_one_reads_the_spool_then_it_reads_nothing_and_the_error_names_the_other(
+    threaded_broker: ThreadedBroker, make: MakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_PATIENCE_SECONDS", 0.0)
+    publish(threaded_broker, range(5))
+    first, second = make(), make()
+    end = until(first, first.initialOffset(), 5)
+
+    start = second.initialOffset()
+    with pytest.raises(SpoolTaken, match=f"another query reads the spool .*: process {os.getpid()} on "):
+        second.latestOffset(start, ReadAllAvailable())
+
+    first.stop()
+    assert make().latestOffset(end, ReadAllAvailable()) == end
 
 
 def test_receivers_when_they_are_elsewhere_then_what_they_write_is_read(
@@ -198,11 +331,11 @@ def test_receivers_when_they_are_elsewhere_then_what_they_write_is_read(
     ]
     wait_until_left(threaded_broker, 0)
 
-    last = START
+    last = start = reader.initialOffset()
     while (end := reader.latestOffset(last, ReadAllAvailable())) != last:
         last = end
 
-    assert sorted(bodies(reader, START, last)) == list(range(50))
+    assert sorted(bodies(reader, start, last)) == list(range(50))
     for each in others:
         each.stop()
         assert each.join(PATIENCE)
@@ -213,19 +346,20 @@ def test_receiver_when_it_fails_then_its_rows_come_first_and_then_its_words(
 ) -> None:
     publish(threaded_broker, range(5))
     reader = make(reconnectTimeoutMs="300")
-    end = until(reader, START, 5)
+    start = reader.initialOffset()
+    end = until(reader, start, 5)
     threaded_broker.call(Broker.stop_listening)
     threaded_broker.call(Broker.drop_connections)
 
     with pytest.raises(Exception, match="no connection after"):
         while True:
             assert reader.latestOffset(end, ReadAllAvailable()) == end
-    assert reader.latestOffset(START, ReadAllAvailable()) == end
+    assert reader.latestOffset(start, ReadAllAvailable()) == end
 
 
 def test_reader_when_pickled_then_nothing_that_is_open_travels(make: MakeReader) -> None:
     reader = make()
-    reader.latestOffset(START, ReadAllAvailable())
+    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
 
     again: StompStreamReader = pickle.loads(pickle.dumps(reader))  # noqa: S301  # what was pickled just now
 
@@ -240,7 +374,7 @@ def test_checkpoint_when_of_another_source_then_refused(make: MakeReader) -> Non
 
 def test_checkpoint_when_of_another_queue_then_refused(make: MakeReader) -> None:
     with pytest.raises(ValueError, match="the checkpoint is of '/queue/b', and the query reads '/queue/a'"):
-        make().latestOffset(offset_of("/queue/b", {}), ReadAllAvailable())
+        make().latestOffset(offset_of("/queue/b", Offset(spool="x", rows={})), ReadAllAvailable())
 
 
 def test_schema_when_the_user_gives_another_one_then_refused(make: MakeReader) -> None:

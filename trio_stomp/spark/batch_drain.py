@@ -26,7 +26,7 @@ __all__ = ["drain"]
 logger: Final = logging.getLogger("trio_stomp.spark")
 
 _READS: Final = "reads"
-# A read on another machine that has written no status for this many seconds is considered dead.
+# A read on another machine that has written no status for this time, by the clock of the store, is considered dead.
 _SILENT_SECONDS: Final = 60.0
 
 
@@ -116,16 +116,19 @@ def _left_behind(store: SpoolStore) -> list[Segment]:
     listing = _whole(list_spool(store))
     complete = _complete(store)
     left: list[Segment] = []
-    for shard, segments in sorted(listing.segments.items()):
-        if shard not in complete and _is_dead(store, shard, listing.statuses.get(shard, 0)):
+    open_reads = {shard: found for shard, found in sorted(listing.segments.items()) if shard not in complete}
+    # Clocks of machines differ, so the store is asked.
+    oldest = store.time() - _SILENT_SECONDS if open_reads else 0.0
+    for shard, segments in open_reads.items():
+        if _is_dead(store, shard) or listing.statuses.get(shard, 0) < oldest:
             logger.warning("%s: taking up a read that was not completed, with %d rows", shard, segments[-1].last)
             left += segments
     return left
 
 
-def _is_dead(store: SpoolStore, shard: str, changed: float) -> bool:
+def _is_dead(store: SpoolStore, shard: str) -> bool:
     status = read_status(store, shard)
-    return status is None or status.is_over() or time.time() - changed > _SILENT_SECONDS
+    return status is None or status.is_over()
 
 
 def _without_copies(
@@ -142,7 +145,7 @@ def _without_copies(
         everything = sorted((each for found in listing.segments.values() for each in found), key=_age)
         done = [each for each in everything if each.shard in complete]
         left_out = {each.name: read_drops(store, each) for each in done if each.drops_name in listing.drops}
-        ids = RecentIds(store, window)
+        ids = RecentIds(store, window, lambda each: _is_in_doubt(listing, each))
         ids.restore([], done, left_out)
         copies = {each.name: ids.copies(each) for each in everything if each.shard not in complete}
     slices: list[SegmentSlice] = []
@@ -153,6 +156,11 @@ def _without_copies(
             store.put_json(each.drops_name, own)
         slices += cut(store, [each], 0, each.last, tuple(own))
     return slices
+
+
+def _is_in_doubt(listing: Listing, segment: Segment) -> bool:
+    successor = listing.successor(segment)
+    return successor is None or successor.in_doubt > 0
 
 
 def _age(segment: Segment) -> tuple[int, str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections.abc import Iterator
 from typing import Final
 
 __all__ = ["DIGEST_BYTES", "DigestWindow", "digest_of"]
@@ -69,6 +70,15 @@ class DigestWindow:
         for number in range(len(self._marks)):
             at = number * DIGEST_BYTES
             _place(self._table, bytes(self._digests[at : at + DIGEST_BYTES]), number + 1)
+
+    def oldest(self, count: int) -> Iterator[tuple[bytes, int]]:
+        """Yield the oldest digests with their marks.
+
+        Args:
+            count: How many.
+        """
+        for number in range(self._oldest, self._oldest + count):
+            yield bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]), self._marks[number]
 
     def forget(self, count: int) -> None:
         """Forget the oldest digests.

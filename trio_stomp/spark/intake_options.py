@@ -25,7 +25,10 @@ _PREFETCH: Final = 2_000
 _SEGMENT_ROWS: Final = 10_000
 _LINGER_SECONDS: Final = 0.005
 _SPOOL_BYTES: Final = 4 * 1024**3
-# RabbitMQ was seen to deliver messages again 19 s after it had confirmed their acknowledgments.
+# A healthy store takes a fraction of a second for a segment.
+_SPOOL_SECONDS: Final = 10.0
+# RabbitMQ confirms an ACK before it is safe. When it was killed, it delivered messages again 19 s after it had
+# confirmed them. Others do when a mirror takes over. Ids whose ACK is in doubt are kept anyway; see `recent_ids`.
 _WINDOW: Final = Window(rows=500_000, seconds=3600.0)
 _HEADER: Final = "header:"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]+")
@@ -39,7 +42,7 @@ class Dedupe:
     Attributes:
         by_broker: By what the broker, or our publisher, gives it.
         header: By this header, before that.
-        window: How many ids are kept.
+        window: How many ids are kept of messages whose ACK was confirmed.
     """
 
     by_broker: bool = True
@@ -56,7 +59,7 @@ class Dedupe:
         value = reader.text("dedupe")
         window = Window(
             rows=reader.whole("dedupeWindowRows", _WINDOW.rows),
-            seconds=reader.seconds("dedupeWindowMs", _WINDOW.seconds),
+            seconds=reader.seconds("dedupeWindowMs", _WINDOW.seconds, least=0),
         )
         if value is None or value == "auto":
             return cls(window=window)
@@ -91,6 +94,7 @@ class IntakeOptions:
         selector: The ``selector`` header, if the broker supports it.
         spool: Where the rows are kept.
         max_spool_bytes: Nothing is received while the spool is larger than this.
+        spool_timeout: Seconds after which a write that has not come to its end is tried again.
         segment_format: How segments are encoded.
         prefetch: How many messages the broker may send ahead of what is on the disk.
         segment_rows: How many rows a segment may have.
@@ -105,6 +109,7 @@ class IntakeOptions:
     selector: str | None
     spool: SpoolLocation
     max_spool_bytes: int
+    spool_timeout: float
     segment_format: SegmentFormat
     prefetch: int
     segment_rows: int
@@ -135,6 +140,7 @@ class IntakeOptions:
                 reader.required("spoolLocation", "/data/spool/flights"), reader.headers("spoolOptions").items()
             ),
             max_spool_bytes=reader.size("maxSpoolBytes", _SPOOL_BYTES),
+            spool_timeout=reader.seconds("spoolTimeoutMs", _SPOOL_SECONDS),
             segment_format=reader.choice("segmentFormat", SegmentFormat, SegmentFormat.ARROW),
             prefetch=reader.whole("prefetch", _PREFETCH),
             segment_rows=reader.whole("segmentRows", _SEGMENT_ROWS),

@@ -25,6 +25,7 @@ from pyarrow import (
     int32,
     int64,
     map_,
+    nulls,
     py_buffer,
     record_batch,
     schema,
@@ -33,11 +34,10 @@ from pyarrow import (
 )
 
 from trio_stomp.client import Message
-from trio_stomp.errors import DecodeError
-from trio_stomp.protocol import Headers
+from trio_stomp.protocol import Headers, text_encoding
 from trio_stomp.spark.option_reader import OptionReader
 
-__all__ = ["STABLE_ID", "MessageColumns", "Received"]
+__all__ = ["STABLE_ID", "MessageColumns", "Received", "SchemaDiffers", "completed", "needed_for"]
 
 STABLE_ID: Final = "stable_id"
 _MICROSECONDS: Final = 1_000_000
@@ -47,6 +47,10 @@ _LONGEST_TIMESTAMP_DIGITS: Final = 14
 # until the year 5138: as milliseconds it would be before March of 1973.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
 _TIMES: Final = timestamp("us", "UTC")
+_TEXT: Final = "text"
+_TEXT_FROM: Final = ("body", "content_type")
+_HEADERS: Final = "headers"
+_HEADERS_TYPE: Final = map_(string(), string())
 _TEXT_TYPES: Final = ("text/", "application/json", "application/xml")
 
 
@@ -104,9 +108,9 @@ class MessageColumns:
             (STABLE_ID, string()),
         ]
         if self.include_text:
-            columns.insert(1, ("text", string()))
+            columns.insert(1, (_TEXT, string()))
         if self.include_headers:
-            columns.append(("headers", map_(string(), string())))
+            columns.append((_HEADERS, _HEADERS_TYPE))
         return schema([field(name, kind) for name, kind in columns])
 
     def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
@@ -131,10 +135,53 @@ class MessageColumns:
             STABLE_ID: _texts([each.stable_id for each in received]),
         }
         if self.include_text:
-            columns["text"] = _texts([_text(message) for message in messages])
+            columns[_TEXT] = _texts([_text_of(message.body, message.content_type) for message in messages])
         if self.include_headers:
-            columns["headers"] = _maps(headers)
+            columns[_HEADERS] = _maps(headers)
         return record_batch(columns, schema=self.arrow_schema())
+
+
+class SchemaDiffers(RuntimeError):
+    """Rows in the spool have columns that these options cannot be served from."""
+
+
+def needed_for(names: Sequence[str]) -> list[str]:
+    """Return the columns to read from a segment, so that `completed` can make those with these names."""
+    return list(dict.fromkeys([*names, *(_TEXT_FROM if _TEXT in names else ())]))
+
+
+def completed(batch: RecordBatch, names: Sequence[str]) -> RecordBatch:
+    """Make the columns that a query wants of those that a segment has.
+
+    Segments that were written before an option was changed lack a column. ``text`` is made of the body. ``headers``
+    were not kept, so they are null.
+
+    Args:
+        batch: Rows with the columns of the segment that are among `needed_for`.
+        names: The columns that the query wants.
+
+    Raises:
+        SchemaDiffers: A column is missing that rows always had.
+    """
+    present = batch.schema.names
+    if present == list(names):
+        return batch
+    columns: dict[str, Array[Scalar[DataType]]] = {}
+    for name in names:
+        if name in present:
+            columns[name] = batch.column(name)
+        elif name == _TEXT and all(each in present for each in _TEXT_FROM):
+            found = batch.select(list(_TEXT_FROM)).to_pydict()
+            rows = zip(found["body"], found["content_type"], strict=True)
+            columns[name] = _texts([None if body is None else _text_of(body, kind) for body, kind in rows])
+        elif name == _HEADERS:
+            columns[name] = nulls(batch.num_rows, _HEADERS_TYPE)
+        else:
+            raise SchemaDiffers(
+                f"rows in the spool have the columns {', '.join(present)}, and lack {name!r}, which this version of "
+                "trio_stomp reads: the schema has changed. Let the version that wrote them finish reading them"
+            )
+    return record_batch(columns)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -197,10 +244,10 @@ def _maps(headers: Sequence[Headers]) -> Array[Scalar[DataType]]:
     return MapArray.from_arrays(starts, _texts(names), _texts(values))  # type: ignore[call-overload, no-any-return]  # see above
 
 
-def _text(message: Message) -> str | None:
-    if message.content_type is None or not message.content_type.lower().startswith(_TEXT_TYPES):
+def _text_of(body: bytes, content_type: str | None) -> str | None:
+    if content_type is None or not content_type.lower().startswith(_TEXT_TYPES):
         return None
     try:
-        return message.text
-    except DecodeError:
+        return body.decode(text_encoding(content_type))
+    except (LookupError, UnicodeError):
         return None

@@ -160,18 +160,18 @@ class OptionReader:
             raise _wrong(name, "a number of bytes such as 1048576, 64m or 1g", repr(value))
         return number * unit
 
-    def seconds(self, name: str, default: float) -> float:
+    def seconds(self, name: str, default: float, *, least: int = 1) -> float:
         """Read a duration. Options have milliseconds, as those of Spark do.
 
         Raises:
-            OptionError: It is not a duration.
+            OptionError: It is not a duration, or too short.
         """
         value = self._take(name)
         if value is None:
             return default
         number = _whole(value)
-        if number is None or number < 1:
-            raise _wrong(name, "a whole number of milliseconds from 1", repr(value))
+        if number is None or number < least:
+            raise _wrong(name, f"a whole number of milliseconds from {least}", repr(value))
         return number / 1000
 
     def choice(self, name: str, kind: type[E], default: E) -> E:

@@ -6,33 +6,35 @@ beside the segment before an offset covers the segment, so a batch that is run a
 1. list the spool; take the segments behind the last offset, in the order of their times;
 2. write ``drops/<shard>/<first row>.json`` for each that has copies;
 3. return the offset, which Spark logs;
-4. when Spark is done with the batch: save the ids of its segments, and delete them.
+4. when Spark is done with the batch: write down that it is, save the ids of its segments, and delete them.
+
+What an offset promises is compared with what the spool holds: at the start with all that the spool says about itself,
+and before each batch with what this planner has seen. Every row behind the offset that is known to exist, from a
+segment, from the status of its receiver or from the progress of the query, must be there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import time
-import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from trio_stomp.spark.query_progress import QueryProgress, write_progress
-from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.lease import Lease, SpoolTaken
+from trio_stomp.spark.query_progress import KEPT_SHARDS, QueryProgress, read_progress, write_progress
+from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverStatus, StatusWatch, read_status
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
-from trio_stomp.spark.segments import Listing, Segment, list_spool, mark_spool, read_drops
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
-from trio_stomp.spark.stream_offsets import Offsets
+from trio_stomp.spark.segments import Listing, Segment, find_spool, list_spool, mark_spool, read_drops
+from trio_stomp.spark.spool_store import SpoolError, SpoolFull, SpoolStore, StoreClock
+from trio_stomp.spark.stream_offsets import Offset, Offsets
 
-__all__ = ["DataLoss", "Planner", "SpoolTaken"]
+__all__ = ["DataLoss", "Planner", "SpoolReplaced", "refuse_other_spool"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-_QUERY: Final = "query.json"
 # Each release writes an object of ids, so it waits until it is worth one.
 _RELEASE_SEGMENTS: Final = 64
 _RELEASE_SECONDS: Final = 30.0
@@ -40,15 +42,36 @@ _RELEASE_SHARE: Final = 8
 _RELEASE_BYTES: Final = 16 * 1024**2
 # A receiver that could not write its status gives up its shard long before this.
 _RETIRED_SECONDS: Final = 3600.0
-_PROGRESS_SECONDS: Final = 5.0
+# A query without a checkpoint begins behind what was written down, so this is what it may repeat after a crash.
+_PROGRESS_SECONDS: Final = 1.0
+# An error does not name more shards than this.
+_NAMED: Final = 5
+
+_ADVICE: Final = (
+    "Put back the spool that belongs to this checkpoint, or the checkpoint that belongs to this spool; or continue "
+    "without these rows with the option failOnDataLoss=false"
+)
 
 
 class DataLoss(RuntimeError):
-    """Rows that were planned are not in the spool."""
+    """Rows that the checkpoint or the spool itself promises are not in the spool."""
 
 
-class SpoolTaken(RuntimeError):
-    """Another query reads this spool."""
+class SpoolReplaced(DataLoss):
+    """The spool is not the one that the checkpoint belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """Rows of a shard that are missing. Without a last one, it is not known how many there were."""
+
+    shard: str
+    first: int
+    last: int | None
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.last is None else self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,93 +84,253 @@ class _Silence:
 
 
 class Planner:
-    """Plans the batches of one query. Only one plans at a time: the one that was started last.
+    """Plans the batches of one query.
 
     Args:
-        store: The spool.
+        store: The spool. If there is none, it is made.
         destination: Where its messages come from.
         window: How many ids to keep; None: copies are not looked for.
         max_bytes: How large the spool may become.
-        fail_on_data_loss: Whether rows that are planned, and not in the spool, fail the query.
+        fail_on_data_loss: Whether missing rows fail the query.
+        lease: The right to read the spool; None: no other query reads it.
+        monotonic: A clock that is never set.
+
+    Attributes:
+        spool: The id of the spool.
 
     Raises:
         SpoolError: The spool cannot be used.
     """
 
     def __init__(
-        self, store: SpoolStore, *, destination: str, window: Window | None, max_bytes: int, fail_on_data_loss: bool
+        self,
+        store: SpoolStore,
+        *,
+        destination: str,
+        window: Window | None,
+        max_bytes: int,
+        fail_on_data_loss: bool,
+        lease: Lease | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
+        self._lease = lease
+        self._monotonic = monotonic
         self._fail_on_data_loss = fail_on_data_loss
         self._release_bytes = min(_RELEASE_BYTES, max_bytes // _RELEASE_SHARE)
-        self._ids = None if window is None else RecentIds(store, window)
+        self.spool = mark_spool(store, destination)
+        self._ids = None if window is None else RecentIds(store, window, self._is_in_doubt)
         # Up to which row copies were looked for; None until an offset says what earlier processes have planned.
         self._planned: Offsets | None = None
         self._drops: dict[str, tuple[int, ...]] = {}
+        # The last row of each shard that is known to exist.
+        self._promised: Offsets = {}
+        self._has_begun = False
         # Receivers that have said nothing for a while.
         self._silent: dict[str, _Silence] = {}
-        # Shards that are in the offset, but were not in the last listing; and since when.
-        self._missed: dict[str, float] = {}
-        self._told = QueryProgress(rows={}, time=0.0)
+        self._store_time = StoreClock(store, monotonic)
+        self._watch = StatusWatch(self._store_time, monotonic)
+        self._progress = read_progress(store, self.spool) or QueryProgress(spool=self.spool)
+        self._told = -_PROGRESS_SECONDS
+        self._done: Offsets = {}
+        # Since when there are segments that Spark is done with.
+        self._waits_since: float | None = None
+        self._gaps_told: set[_Gap] = set()
+        # When spool.json was written: it never is again, unless the spool is replaced.
+        self._about: tuple[float, int] | None = None
         # Spark asks for the end of a batch, for the newest rows and for the slices: one listing for all of them.
         self._listed: Listing | None = None
-        self._token = uuid.uuid4().hex
-        mark_spool(store, destination)
-        store.put_json(_QUERY, {"token": self._token})
+        store.remove_halves()
+
+    @property
+    def retired(self) -> int:
+        """How many shards are finished, and no longer in offsets."""
+        return self._progress.retired
+
+    @property
+    def lost(self) -> int:
+        """How many rows were missing, and left out."""
+        return self._progress.lost
+
+    # --- where a query begins -----------------------------------------------------------------------------------------
+
+    def first(self) -> Offset:
+        """Where a query without a checkpoint begins: behind the rows that an earlier query has processed."""
+        return self._offset({**self._oldest(), **self._progress.rows})
+
+    def earliest(self) -> Offset:
+        """Before the oldest rows that the spool still has, whether they were processed or not."""
+        return self._offset({**self._progress.rows, **self._oldest()})
+
+    def latest(self) -> Offset:
+        """Behind the newest rows that there are."""
+        return self._offset({**self._progress.rows, **self.newest()})
+
+    def _oldest(self) -> Offsets:
+        return {shard: segments[0].first - 1 for shard, segments in self._list().segments.items() if segments}
+
+    def _offset(self, rows: Offsets) -> Offset:
+        return Offset(spool=self.spool, rows=rows, retired=self._progress.retired)
+
+    # --- what the spool must have -------------------------------------------------------------------------------------
+
+    def begin(self, begun: Offset) -> None:
+        """Compare the offset with which this process begins with all that the spool says about itself.
+
+        Raises:
+            DataLoss: Rows behind the offset are missing.
+            SpoolError: The spool cannot be used.
+        """
+        self._has_begun = True
+        listing = self._list(begun.rows)
+        statuses = self._statuses(listing)
+        promised = self._promises(listing, statuses)
+        # A listing may leave out what is written while it is made. The statuses were read before this one.
+        if self._gaps_behind(begun, listing, promised):
+            listing = self._list(begun.rows)
+        self._promised = {
+            shard: max(row, self._promised.get(shard, 0)) for shard, row in self._promises(listing, statuses).items()
+        }
+        self._miss(self._gaps_behind(begun, listing, self._promised), begun)
+        if begun.retired > self._progress.retired:
+            # Offsets go on from there.
+            self._progress = replace(self._progress, retired=begun.retired)
+
+    def _statuses(self, listing: Listing) -> dict[str, ReceiverStatus]:
+        found = self._store.each(lambda shard: read_status(self._store, shard), sorted(listing.statuses))
+        return {each.shard: each for each in found if each is not None and each.spool in {"", self.spool}}
+
+    def _promises(self, listing: Listing, statuses: Mapping[str, ReceiverStatus]) -> Offsets:
+        """The last row of each shard that is known to exist, or to have existed."""
+        promised = dict(self._progress.finished)
+        found = [
+            *self._progress.rows.items(),
+            *((shard, each.rows) for shard, each in statuses.items()),
+            *((shard, segments[-1].last) for shard, segments in listing.segments.items() if segments),
+        ]
+        for shard, row in found:
+            promised[shard] = max(promised.get(shard, 0), row)
+        return promised
+
+    def _gaps_behind(self, begun: Offset, listing: Listing, promised: Offsets) -> list[_Gap]:
+        finished = self._progress.finished
+        # The number of each of these shards, counted from the first that there ever was.
+        numbers = {
+            shard: self._progress.retired - len(finished) + number for number, shard in enumerate(finished, start=1)
+        }
+        gaps: list[_Gap] = []
+        for shard, last in sorted(promised.items()):
+            # A shard that was finished before the offset was written is not in it.
+            is_before = shard in finished and numbers[shard] <= begun.retired
+            start = max(begun.rows.get(shard, 0), finished[shard] if is_before else 0)
+            gaps += [_Gap(shard, *rows) for rows in missing(listing.segments.get(shard, []), start, last)]
+        for shard, row in sorted(begun.rows.items()):
+            is_gone = (
+                shard not in finished
+                and not listing.segments.get(shard)
+                and shard not in listing.statuses
+                and read_status(self._store, shard) is None
+            )
+            if is_gone and row >= promised.get(shard, 0):
+                gaps.append(_Gap(shard, row + 1, None))
+            elif row > promised.get(shard, 0):
+                # The spool was restored from a backup that is older than the checkpoint.
+                gaps.append(_Gap(shard, promised.get(shard, 0) + 1, row))
+        return gaps
+
+    def _miss(self, gaps: Sequence[_Gap], begun: Offset) -> None:
+        """Say which rows are missing.
+
+        Raises:
+            DataLoss: The query is not to continue without them.
+        """
+        forgotten = self._progress.retired - len(self._progress.finished) - begun.retired
+        reasons: list[str] = []
+        if forgotten > 0:
+            reasons.append(
+                f"the checkpoint is older than {forgotten} shards whose rows are all processed and deleted, so rows of "
+                "them may be missing too"
+            )
+        if begun.retired > self._progress.retired:
+            reasons.append("the spool is older than the checkpoint: it was restored from a backup")
+        self._report(gaps, reasons)
+
+    def _report(self, gaps: Sequence[_Gap], reasons: Sequence[str] = ()) -> None:
+        new = [each for each in gaps if each not in self._gaps_told]
+        if not new and not reasons:
+            return
+        rows = f"does not have {_named(new)}" if new else ""
+        msg = f"the spool {self._store.folder} {'; '.join(filter(None, [rows, *reasons]))}. {_ADVICE}"
+        if self._fail_on_data_loss:
+            raise DataLoss(msg)
+        logger.warning("%s", msg)
+        self._gaps_told.update(new)
+        self._progress = replace(self._progress, lost=self._progress.lost + sum(each.rows for each in new))
+
+    def _check_spool(self, listing: Listing) -> None:
+        """Check that the spool is still the same one.
+
+        Raises:
+            SpoolReplaced: It was deleted or replaced.
+        """
+        about = None if listing.about is None else (listing.about.changed, listing.about.size)
+        if about is not None and about == self._about:
+            return
+        found = find_spool(self._store)
+        if found is None or found.id != self.spool:
+            what = "is gone" if found is None else f"was replaced by the spool {found.id}"
+            raise SpoolReplaced(
+                f"the spool {self.spool} in {self._store.folder} {what} while the query was running: rows that were "
+                f"received and not yet processed are missing, {_named(_after(self._promised))}. {_ADVICE}"
+            )
+        self._about = about
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
-    def first(self) -> Offsets:
-        """Where a query begins that has no checkpoint yet: before the oldest rows that the spool still has."""
-        return {shard: segments[0].first - 1 for shard, segments in self._list().segments.items()}
-
-    def next(self, begun: Offsets, most: int | None) -> Offsets:
+    def next(self, begun: Offsets, most: int | None, until: Offsets | None = None) -> Offsets:
         """The end of the next batch.
 
         Args:
             begun: Where it begins. Spark is done with everything before.
             most: Maximum number of rows.
+            until: The last row of each shard that may be in it; None: all that there are.
 
         Returns:
             Its end; the same offset if there are no rows.
 
         Raises:
+            DataLoss: Rows behind the offset are missing.
             SpoolError: The spool cannot be used.
-            SpoolTaken: Another query has been started with it.
+            SpoolTaken: Another query reads it.
         """
-        listing = self._list_behind(begun)
-        self._begin(begun, listing)
-        self._release(begun, listing)
-        self._retire(listing)
-        self._tell(begun)
+        if not self._has_begun:
+            self.begin(self._offset(begun))
+        begun_all = {**self._progress.finished, **begun}
+        listing = self._list_behind(begun_all)
+        self._start_planning(begun, listing)
+        self._done = begun
+        self._release(begun_all, listing)
+        self._retire(begun_all, listing)
+        self._tell()
         end = dict(begun)
-        room = most
+        left = most
         taken: list[Segment] = []
-        for segment in _behind(begun, listing):
-            if room is not None and room <= 0:
+        for segment in _behind(begun_all, listing):
+            if left is not None and left <= 0:
                 break
-            rows = segment.last - max(begun.get(segment.shard, 0), segment.first - 1)
+            last = segment.last if until is None else min(segment.last, until.get(segment.shard, 0))
+            rows = last - max(begun_all.get(segment.shard, 0), segment.first - 1)
+            if rows <= 0:
+                continue
             taken.append(segment)
-            some = rows if room is None else min(rows, room)
-            end[segment.shard] = segment.last - rows + some
-            room = None if room is None else room - some
+            some = rows if left is None else min(rows, left)
+            end[segment.shard] = last - rows + some
+            left = None if left is None else left - some
         self._plan(taken, listing)
         if end == begun:
             return begun
-        return self._without_gone(end, listing)
-
-    def _without_gone(self, end: Offsets, listing: Listing) -> Offsets:
-        """Leave out shards that have neither rows nor a receiver and will never have any; so offsets stay small.
-
-        A listing may leave out what is replaced meanwhile, so one listing without a shard proves nothing.
-        """
-        now = time.monotonic()
-        here = {shard for shard in end if listing.segments.get(shard) or shard in listing.statuses}
-        self._missed = {shard: self._missed.get(shard, now) for shard in end if shard not in here}
-        gone = {shard for shard, since in self._missed.items() if now - since >= SILENT_SECONDS}
-        if self._planned is not None:
-            self._planned = {shard: row for shard, row in self._planned.items() if shard not in gone}
-        return {shard: row for shard, row in end.items() if shard not in gone}
+        finished = self._progress.finished
+        return {shard: row for shard, row in end.items() if row > finished.get(shard, -1)}
 
     def newest(self) -> Offsets:
         """The newest rows that there are."""
@@ -161,53 +344,92 @@ class Planner:
             DataLoss: Some are not there.
             SpoolError: The spool cannot be read.
         """
+        begun = {**self._progress.finished, **start}
         listing = self._listed
-        if listing is None or _gaps(listing, start, end):
-            listing = self._list()
-        self._begin(end, listing)
-        for shard, gaps in _gaps(listing, start, end).items():
-            self._lost(shard, gaps)
+        if listing is None or _gaps(listing, begun, end):
+            listing = self._list(end)
+        self._start_planning(end, listing)
+        self._report(_gaps(listing, begun, end))
         slices: list[SegmentSlice] = []
         for shard, last in sorted(end.items()):
-            begun = start.get(shard, 0)
+            first = begun.get(shard, 0)
             for segment in listing.segments.get(shard, []):
-                slices += cut(self._store, [segment], begun, last, self._drops_of(segment, listing))
+                slices += cut(self._store, [segment], first, last, self._drops_of(segment, listing))
         return slices
 
-    def _list(self) -> Listing:
+    def _list(self, covered: Offsets | None = None) -> Listing:
+        """List the spool, without segments that were given up while they were written.
+
+        Args:
+            covered: The rows that offsets have; None: those that this planner has planned.
+
+        Raises:
+            SpoolError: The spool cannot be read, or a segment is damaged.
+            SpoolTaken: Another query reads it.
+            SpoolReplaced: It is not the same one.
+        """
         listing = list_spool(self._store)
+        if self._lease is not None:
+            self._lease.check(listing)
+        self._check_spool(listing)
         for text in listing.damaged:
             if self._fail_on_data_loss:
                 raise SpoolError(f"{text}. To continue without its rows, set failOnDataLoss=false")
             logger.warning("%s", text)
+        self._leave_out_void(listing, covered or self._planned or {})
         self._listed = listing
         return listing
 
+    def _leave_out_void(self, listing: Listing, covered: Offsets) -> None:
+        """Leave out segments of receivers that gave up: their messages were not acknowledged, and are redelivered.
+
+        It has written that down, or its shard was finished because it had written nothing for long; then it does not
+        acknowledge.
+        """
+        finished = self._progress.finished
+        for shard, segments in listing.segments.items():
+            is_finished = shard in finished and shard not in listing.statuses
+            if not is_finished and not listing.void:
+                continue
+            listing.segments[shard] = [
+                each
+                for each in segments
+                if each.first <= covered.get(shard, 0)
+                or not (each.void_name in listing.void or (is_finished and each.first > finished[shard]))
+            ]
+
     def _list_behind(self, begun: Offsets) -> Listing:
-        """List the spool, without gaps between the segments behind an offset unless rows are missing.
+        """List the spool, and check that all rows behind an offset are there that were there before.
 
         A segment that is written while a large folder is listed may be left out, and a newer one may not. A second
         listing has all that are older than those of the first.
+
+        Raises:
+            DataLoss: Some are not.
         """
-        listing, newest = self._list(), self.newest()
-        if not _gaps(listing, begun, newest):
-            return listing
         listing = self._list()
-        for shard, segments in listing.segments.items():
-            listing.segments[shard] = [each for each in segments if each.last <= newest.get(shard, 0)]
+        newest = self.newest()
+        grown = {shard: max(row, self._promised.get(shard, 0)) for shard, row in newest.items()}
+        promised = {**self._promised, **grown}
+        if _gaps(listing, begun, promised):
+            listing = self._list()
+            for shard, segments in listing.segments.items():
+                listing.segments[shard] = [each for each in segments if each.last <= promised.get(shard, 0)]
+            self._report(_gaps(listing, begun, promised))
+        self._promised = promised
         return listing
 
-    def _begin(self, planned: Offsets, listing: Listing) -> None:
+    def _start_planning(self, planned: Offsets, listing: Listing) -> None:
         """Take over what earlier processes have planned."""
         if self._planned is not None:
             return
-        self._planned = dict(planned)
+        self._planned = {**self._progress.finished, **planned}
         if self._ids is not None:
             whole = [
                 each
                 for segments in listing.segments.values()
                 for each in segments
-                if each.first <= planned.get(each.shard, 0)
+                if each.first <= self._planned.get(each.shard, 0)
             ]
             self._ids.restore(listing.ids, sorted(whole, key=lambda each: each.time))
 
@@ -225,7 +447,7 @@ class Planner:
             if copies or segment.drops_name in listing.drops:
                 if not is_checked:
                     # Of two planners that decide in another order, each would leave out the copy that the other keeps.
-                    self._check_token()
+                    self._check_lease()
                     is_checked = True
                 self._store.put_json(segment.drops_name, copies)
             # Also that there are none: a planner that was replaced may still write that there are.
@@ -238,55 +460,87 @@ class Planner:
             self._drops[name] = read_drops(self._store, segment)
         return self._drops.get(name, ())
 
-    def _lost(self, shard: str, gaps: Sequence[tuple[int, int]]) -> None:
-        rows = ", ".join(f"{first} to {last}" for first, last in gaps)
-        msg = (
-            f"the spool {self._store.folder} does not have the rows {rows} of shard {shard}, which the checkpoint says "
-            "are next: was it deleted, moved, or used by another query? Put it back, or continue without them with the "
-            "option failOnDataLoss=false"
-        )
-        if self._fail_on_data_loss:
-            raise DataLoss(msg)
-        logger.warning("%s", msg)
+    def _check_lease(self) -> None:
+        """Check, at this very moment, that no other query has taken the spool.
+
+        Raises:
+            SpoolTaken: One has.
+        """
+        if self._lease is not None:
+            self._lease.check_now()
 
     # --- deleting -----------------------------------------------------------------------------------------------------
 
     def _release(self, end: Offsets, listing: Listing) -> None:
-        """Delete segments whose rows Spark is done with, and what is left of receivers that are gone."""
-        now = time.time()
+        """Delete segments whose rows Spark is done with."""
         done = [each for shard, found in listing.segments.items() for each in found if each.last <= end.get(shard, 0)]
-        is_old = any(each.time < (now - _RELEASE_SECONDS) * 1000 for each in done)
-        is_worth_it = len(done) >= _RELEASE_SEGMENTS or sum(each.size for each in done) >= self._release_bytes
-        if not done or not (is_worth_it or is_old):
+        if not done:
             return
-        self._check_token()
-        if self._ids is not None:
-            self._ids.save(done)
-            self._ids.delete_outdated(listing.ids, now)
+        if self._waits_since is None:
+            self._waits_since = self._monotonic()
+        is_worth_it = len(done) >= _RELEASE_SEGMENTS or sum(each.size for each in done) >= self._release_bytes
+        # The time in their names is that of a receiver's clock. It matters little when they are deleted.
+        oldest = (self._store_time() - _RELEASE_SECONDS) * 1000
+        is_old = any(each.time < oldest for each in done) or self._monotonic() - self._waits_since >= _RELEASE_SECONDS
+        if not is_worth_it and not is_old:
+            return
+        doubts = self._doubts(done, listing)
+        done = [each for each in done if each.name in doubts]
+        if not done:
+            return
+        self._check_lease()
+        try:
+            # Before anything is gone. And it may need the space that the segments take.
+            self._write_progress()
+            if self._ids is not None:
+                self._ids.save(done, {name for name, is_in_doubt in doubts.items() if is_in_doubt})
+                self._ids.delete_outdated(listing.ids)
+        except SpoolFull as error:
+            logger.warning("segments that Spark is done with cannot be deleted yet: %s", error)
+            return
         # They go before their segments, or a crash in between would leave them behind.
         self._store.delete(each.drops_name for each in done if each.drops_name in listing.drops)
         self._store.delete(each.name for each in done)
+        self._waits_since = None
         for each in done:
             self._drops.pop(each.drops_name, None)
             listing.segments[each.shard].remove(each)
+        with contextlib.suppress(SpoolError):
+            self._store.remove_halves()
 
-    def _check_token(self) -> None:
-        match self._store.get_json(_QUERY):
-            case {"token": self._token}:
-                return
-            case _:
-                raise SpoolTaken(
-                    f"another query was started with the spool {self._store.folder}, and continues in place of this "
-                    "one; give each query a spoolLocation of its own"
-                )
+    def _doubts(self, segments: Sequence[Segment], listing: Listing) -> dict[str, bool]:
+        """Whether the acknowledgment of each segment is in doubt; without those that a receiver is about to confirm."""
+        doubts: dict[str, bool] = {}
+        last: list[Segment] = []
+        for each in segments:
+            successor = listing.successor(each)
+            if successor is None:
+                last.append(each)
+            else:
+                doubts[each.name] = successor.in_doubt > 0
+        silent = self._watch.silent(listing.statuses)
+        statuses = self._store.each(lambda each: read_status(self._store, each.shard), last)
+        for each, status in zip(last, statuses, strict=True):
+            is_confirmed = status is not None and status.confirmed >= each.last
+            if is_confirmed or status is None or status.is_over() or each.shard in silent:
+                doubts[each.name] = not is_confirmed
+        return doubts
 
-    def _retire(self, listing: Listing) -> None:
+    def _is_in_doubt(self, segment: Segment) -> bool:
+        """Whether the broker may still deliver the messages of a segment again, as far as the last listing says."""
+        listing = self._listed
+        if listing is None or segment not in listing.segments.get(segment.shard, []):
+            return False
+        successor = listing.successor(segment)
+        return successor is None or successor.in_doubt > 0
+
+    def _retire(self, done: Offsets, listing: Listing) -> None:
         """Forget receivers that will write no more, and whose rows are all done.
 
         It takes two listings: a receiver may write its last segment between a listing and the moment at which its
-        status is read. And a receiver is not taken for dead by a clock alone, because that of the spool may differ.
+        status is read. And a receiver is not taken for dead by a clock alone.
         """
-        now, here = time.time(), time.monotonic()
+        now, here = self._store_time(), self._monotonic()
         before, self._silent = self._silent, {}
         for shard, changed in list(listing.statuses.items()):
             if listing.segments.get(shard) or now - changed < SILENT_SECONDS:
@@ -294,46 +548,121 @@ class Planner:
             silence = before.get(shard)
             if silence is None or silence.changed != changed:
                 status = read_status(self._store, shard)
-                is_over = status is None or status.state in ReceiverState.over()
+                is_own = status is not None and status.spool in {"", self.spool}
+                is_over = status is None or not is_own or (status.is_over() and status.rows <= done.get(shard, 0))
                 self._silent[shard] = _Silence(changed, here, is_over)
             elif silence.is_over or (now - changed > _RETIRED_SECONDS and here - silence.since >= SILENT_SECONDS):
-                # Otherwise each listing would come upon the folders of all receivers that there ever were.
-                self._store.delete(name for name in listing.drops if name.startswith(f"drops/{shard}/"))
-                for folder in (f"segments/{shard}", f"drops/{shard}"):
-                    self._store.delete_empty_folder(folder)
-                self._store.delete([f"status/{shard}.json"])
-                del listing.statuses[shard]
-                self._missed[shard] = -math.inf
+                self._forget(shard, done.get(shard, 0), listing)
             else:
                 self._silent[shard] = silence
 
+    def _forget(self, shard: str, last: int, listing: Listing) -> None:
+        """Take a shard out of offsets, and delete what is left of it.
+
+        Otherwise each listing would come upon the folders of all receivers that there ever were.
+        """
+        self._check_lease()
+        if last > 0:
+            finished = {name: row for name, row in self._progress.finished.items() if name != shard}
+            kept = dict([*finished.items(), (shard, last)][-KEPT_SHARDS:])
+            self._progress = replace(self._progress, retired=self._progress.retired + 1, finished=kept)
+            self._write_progress()
+        self._store.delete(each.name for each in self._store.objects(f"segments/{shard}"))
+        for kind, names in (("drops", listing.drops), ("void", listing.void)):
+            self._store.delete(name for name in names if name.startswith(f"{kind}/{shard}/"))
+        for folder in (f"segments/{shard}", f"drops/{shard}", f"void/{shard}"):
+            self._store.delete_empty_folder(folder)
+        self._store.delete([f"status/{shard}.json"])
+        listing.statuses.pop(shard, None)
+        self._promised.pop(shard, None)
+        if self._planned is not None:
+            self._planned.pop(shard, None)
+
     # --- progress -----------------------------------------------------------------------------------------------------
 
-    def _tell(self, done: Offsets) -> None:
-        """Write down what Spark is done with, now and then: for people, so it may fail."""
-        progress = QueryProgress(rows=done, time=time.time())
-        if done != self._told.rows and progress.time - self._told.time >= _PROGRESS_SECONDS:
-            self._told = progress
+    def _tell(self) -> None:
+        """Write down what Spark is done with, now and then."""
+        if self._rows_done() != self._progress.rows and self._monotonic() - self._told >= _PROGRESS_SECONDS:
             with contextlib.suppress(SpoolError):
-                write_progress(self._store, progress)
+                self._write_progress()
+
+    def _rows_done(self) -> Offsets:
+        finished = self._progress.finished
+        return {shard: row for shard, row in self._done.items() if row > finished.get(shard, -1)}
+
+    def _write_progress(self) -> None:
+        self._told = self._monotonic()
+        progress = replace(self._progress, rows=self._rows_done(), time=time.time())
+        write_progress(self._store, progress)
+        self._progress = progress
+
+    def close(self) -> None:
+        """Write down what Spark is done with. A query without a checkpoint begins there."""
+        if self._has_begun and self._rows_done() != self._progress.rows:
+            # Not into a spool that is another one now, or another query's.
+            with contextlib.suppress(SpoolError, DataLoss, SpoolTaken):
+                self._list()
+                self._write_progress()
 
     # --- receivers ----------------------------------------------------------------------------------------------------
 
     def receivers(self) -> list[ReceiverStatus]:
-        """Return the receivers that have written their status lately, and are not known to have ended."""
-        now = time.time()
+        """Return the receivers that write their status, and are not known to have ended."""
         found = self._list().statuses
-        statuses = (read_status(self._store, shard) for shard, at in found.items() if now - at < SILENT_SECONDS)
+        silent = self._watch.silent(found)
+        statuses = (read_status(self._store, shard) for shard in found if shard not in silent)
         return [each for each in statuses if each is not None and not each.is_over()]
 
 
-def _gaps(listing: Listing, start: Offsets, end: Offsets) -> dict[str, list[tuple[int, int]]]:
-    """The rows between two offsets that no segment has, for each shard with such rows."""
-    found = {
-        shard: missing(listing.segments.get(shard, []), start.get(shard, 0), last)
+def refuse_other_spool(store: SpoolStore, begun: Offset, *, fail_on_data_loss: bool) -> None:
+    """Check that a spool is the one that a checkpoint belongs to, before a new one is made in its place.
+
+    Args:
+        store: The spool.
+        begun: The offset of the checkpoint.
+        fail_on_data_loss: Whether another one is an error; otherwise it is logged.
+
+    Raises:
+        SpoolReplaced: It is not.
+        SpoolError: The spool cannot be read.
+    """
+    found = find_spool(store)
+    if found is not None and found.id == begun.spool:
+        return
+    what = "no spool is there" if found is None else f"it has the spool {found.id}"
+    missing_rows = _named(_after(begun.rows)) or "all that were received"
+    msg = (
+        f"the checkpoint belongs to the spool {begun.spool} in {store.folder}, but {what}: rows that were received and "
+        f"not yet processed are missing, {missing_rows}. {_ADVICE}"
+    )
+    if fail_on_data_loss:
+        raise SpoolReplaced(msg)
+    logger.warning("%s", msg)
+
+
+def _named(gaps: Sequence[_Gap]) -> str:
+    """Name missing rows, for an error."""
+    by_shard: dict[str, list[str]] = {}
+    for each in gaps:
+        text = f"{each.first} to {each.last}" if each.last is not None else f"from {each.first}"
+        by_shard.setdefault(each.shard, []).append(text)
+    named = [f"the rows {', '.join(rows)} of shard {shard}" for shard, rows in list(by_shard.items())[:_NAMED]]
+    more = len(by_shard) - len(named)
+    return "; ".join([*named, *([f"and rows of {more} more shards"] if more > 0 else [])])
+
+
+def _after(rows: Mapping[str, int]) -> list[_Gap]:
+    """All rows after an offset, as missing ones of an unknown number."""
+    return [_Gap(shard, row + 1, None) for shard, row in sorted(rows.items())]
+
+
+def _gaps(listing: Listing, start: Offsets, end: Offsets) -> list[_Gap]:
+    """The rows between two offsets that no segment has."""
+    return [
+        _Gap(shard, *rows)
         for shard, last in sorted(end.items())
-    }
-    return {shard: gaps for shard, gaps in found.items() if gaps}
+        for rows in missing(listing.segments.get(shard, []), start.get(shard, 0), last)
+    ]
 
 
 def _behind(begun: Offsets, listing: Listing) -> Iterable[Segment]:

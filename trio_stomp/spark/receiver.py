@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -20,11 +21,14 @@ from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.runtime import current_time
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
-from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, write_status
-from trio_stomp.spark.segments import list_spool, mark_spool, new_shard
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.process_identity import process_identity
+from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, read_status, write_status
+from trio_stomp.spark.segments import Listing, find_spool, list_spool, mark_spool, new_shard
+from trio_stomp.spark.spool_store import SpoolError, SpoolSilent, SpoolStore
 
 __all__ = ["IDLE_SECONDS", "GracefulStop", "NoReport", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
+
+T = TypeVar("T")
 
 # How often a full spool is listed, on a disk and elsewhere.
 _FULL_SECONDS: Final = 0.05
@@ -89,10 +93,11 @@ async def receive(
 
     Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
     """
-    store = await anyio.to_thread.run_sync(options.intake.open_spool, options.use)
-    await anyio.to_thread.run_sync(mark_spool, store, options.intake.destination)
+    store = await _ask(partial(options.intake.open_spool, options.use), options.intake)
+    spool = await _ask(partial(mark_spool, store, options.intake.destination), options.intake)
+    await _ask(store.remove_halves, options.intake)
     report = report or NoReport()
-    receiver = _Receiver(options, store, report, now, working)
+    receiver = _Receiver(options, store, spool, report, now, working)
     await receiver.say(ReceiverState.CONNECTING)
     report.wrote(receiver.shard, 0)
     try:
@@ -102,6 +107,22 @@ async def receive(
         raise
     finally:
         await receiver.leave(ReceiverState.ENDED)  # noqa: ASYNC102  # say() inside it is shielded
+
+
+async def _ask(call: Callable[[], T], options: IntakeOptions) -> T:
+    """Use the spool in a thread, for a limited time: a store may never answer.
+
+    Raises:
+        SpoolError: It cannot be used, or has not answered.
+    """
+    with anyio.move_on_after(options.spool_timeout):
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+    # Options of the file system are no part of the name: there may be keys among them.
+    where, _, _ = options.spool.uri.partition("?")
+    raise SpoolSilent(
+        f"cannot use the spool {where}: the store has not answered for {options.spool_timeout:g} s; check that it is "
+        "there and can be reached from this machine. If it only needs longer, raise spoolTimeoutMs"
+    )
 
 
 class NoReport:
@@ -121,6 +142,7 @@ class _Receiver:
         self,
         options: ReceiverOptions,
         store: SpoolStore,
+        spool: str,
         report: Report,
         now: Callable[[], float],
         working: Callable[[], AbstractContextManager[object]],
@@ -133,10 +155,18 @@ class _Receiver:
         self._working = working
         self.shard = new_shard(now())
         self._intake = Intake(options.intake, store, self.shard, now)
-        self._status = ReceiverStatus(shard=self.shard, host=socket.gethostname(), pid=os.getpid(), started=now())
+        self._status = ReceiverStatus(
+            shard=self.shard,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            process=process_identity(),
+            spool=spool,
+            started=now(),
+        )
         # How much may be written before the spool is listed again.
         self._room = 0
         self._beaten = now()
+        self._is_new = True
         self._rows_then = 0
         self._last_rows = current_time()
         self._is_over = False
@@ -150,29 +180,73 @@ class _Receiver:
             SpoolError: It cannot be written.
         """
         now = self._now()
-        rows = self._status.rows
+        rows = self._intake.last
         rate = (rows - self._rows_then) / max(0.1, now - self._beaten)
-        self._status = replace(self._status, state=state, text=self._status.text if text is None else text, rate=rate)
-        await anyio.to_thread.run_sync(write_status, self._store, self._status)
+        self._status = replace(
+            self._status,
+            state=state,
+            rows=rows,
+            confirmed=self._intake.confirmed,
+            text=self._status.text if text is None else text,
+            rate=rate,
+        )
+        # The first one must be there before any segment, also after a power cut.
+        await self._ask(partial(write_status, self._store, self._status, durable=self._is_new))
+        self._is_new = False
         self._beaten, self._rows_then = now, rows
+
+    async def _ask(self, call: Callable[[], T]) -> T:
+        """Use the spool in a thread, for a limited time.
+
+        Raises:
+            SpoolError: It cannot be used, or has not answered.
+        """
+        return await _ask(call, self._intake_options)
 
     async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
         """Write the status if it has changed, or is some seconds old. A failure is ignored, because it only informs.
 
         Raises:
-            SpoolError: The status could not be written for `_SUSPENDED_SECONDS`, or this process was suspended.
+            SpoolError: The spool was replaced, the status could not be written for `_SUSPENDED_SECONDS`, or this
+                process was suspended.
         """
+        self._check_silence()
+        if state is self._status.state and self._now() - self._beaten < _BEAT_SECONDS:
+            return
+        try:
+            found = await self._ask(partial(find_spool, self._store))
+            if found is not None and found.id == self._status.spool:
+                await self.say(state, text)
+                return
+        except SpoolError as error:
+            self._status = replace(self._status, text=str(error))
+            return
+        raise SpoolError(
+            f"the spool {self._status.spool} in {self._store.folder} was deleted or replaced while this receiver wrote "
+            "to it; put it back, or start the receiver again to write to the one that is there. The broker delivers "
+            "again what was not acknowledged"
+        )
+
+    def _check_silence(self) -> None:
         silent = self._now() - self._beaten
         if silent > _SUSPENDED_SECONDS:
             raise SpoolError(
                 f"this receiver could not write its status for {silent:.0f} s, so its shard may have been given up; "
                 "start it again. The broker delivers again what was not acknowledged"
             )
-        if state is not self._status.state or silent >= _BEAT_SECONDS:
-            try:
-                await self.say(state, text)
-            except SpoolError as error:
-                self._status = replace(self._status, text=str(error))
+
+    async def _check_shard(self) -> None:
+        """Check, after a write that took long, that the shard was not given up meanwhile.
+
+        Raises:
+            SpoolError: It was, or may have been.
+        """
+        self._check_silence()
+        if await self._ask(partial(read_status, self._store, self.shard)) is None:
+            raise SpoolError(
+                f"the shard {self.shard} was given up while a write to it took long; start the receiver again. The "
+                "broker delivers again what was not acknowledged"
+            )
 
     async def leave(self, state: ReceiverState, text: str | None = None) -> None:
         """Write the last status, once."""
@@ -224,11 +298,11 @@ class _Receiver:
     async def _keep(self, client: Client, subscription: Subscription, batch: list[Message]) -> None:
         self._status = replace(self._status, idle=0.0)
         await self._beat(ReceiverState.RECEIVING, "")
-        segment = await self._intake.keep(client, subscription, batch, self._blocked)
+        segment = await self._intake.keep(client, subscription, batch, self._blocked, self._check_shard)
         self._room -= segment.size
         self._last_rows = current_time()
         redelivered = self._status.redelivered + sum(each.redelivered for each in batch)
-        self._status = replace(self._status, rows=segment.last, redelivered=redelivered, last_message=self._now())
+        self._status = replace(self._status, redelivered=redelivered, last_message=self._now())
         self._report.wrote(self.shard, segment.last)
 
     async def _blocked(self, error: SpoolError) -> None:
@@ -237,8 +311,9 @@ class _Receiver:
     async def _wait_for_room(self) -> None:
         """Wait until the spool is smaller than `max_spool_bytes`. Meanwhile, messages stay at the broker."""
         while self._room <= 0:
-            listing = await anyio.to_thread.run_sync(list_spool, self._store)
-            oldest = self._now() - SILENT_SECONDS
+            listing = await self._listing()
+            # By the clock of the store, in which the status of this receiver is never much older than its beat.
+            oldest = listing.statuses.get(self.shard, 0.0) - SILENT_SECONDS
             # All receivers that are alive share the room that is left.
             alive = sum(changed > oldest for changed in listing.statuses.values())
             most = self._intake_options.max_spool_bytes
@@ -247,6 +322,23 @@ class _Receiver:
             if self._room <= 0:
                 await self._beat(ReceiverState.FULL)
                 await anyio.sleep(_FULL_SECONDS if self._store.is_local else _FULL_SECONDS_REMOTE)
+
+    async def _listing(self) -> Listing:
+        """List the spool, again and again if it does not answer.
+
+        Raises:
+            SpoolError: It has not answered for `reconnect_timeout`.
+        """
+        until = current_time() + self._intake_options.connection.reconnect_timeout
+        while True:
+            try:
+                return await self._ask(partial(list_spool, self._store))
+            except SpoolError as error:
+                if not error.may_pass or current_time() >= until:
+                    raise
+                failure = error
+            await self._blocked(failure)
+            await anyio.sleep(_FULL_SECONDS_REMOTE)
 
 
 class GracefulStop:

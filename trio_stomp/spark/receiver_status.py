@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import enum
-import os
-import socket
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from trio_stomp.spark.process_identity import has_certainly_ended
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 
-__all__ = ["SILENT_SECONDS", "ReceiverState", "ReceiverStatus", "read_status", "write_status"]
+__all__ = ["SILENT_SECONDS", "ReceiverState", "ReceiverStatus", "StatusWatch", "read_status", "write_status"]
 
 # A receiver writes its status every five seconds. After this time without one, it is considered gone.
 SILENT_SECONDS: Final = 30.0
+# A status that is this old by the clock of the store need not be watched first.
+_OLD_SECONDS: Final = 600.0
 
 
 class ReceiverState(enum.Enum):
@@ -57,8 +60,11 @@ class ReceiverStatus:
         state: What it is doing.
         host: The name of its machine.
         pid: The id of its process.
+        process: What distinguishes its process from all others on all machines; empty if unknown.
+        spool: The id of the spool that it writes to.
         broker: The broker's name and version.
         rows: The number of rows that it has written.
+        confirmed: The number of the last row whose acknowledgment the broker has confirmed.
         redelivered: How many of them the broker had marked as redelivered.
         rate: Rows per second, in the last seconds.
         started: When it started, in seconds since 1970.
@@ -71,8 +77,11 @@ class ReceiverStatus:
     state: ReceiverState = ReceiverState.CONNECTING
     host: str = ""
     pid: int = 0
+    process: str = ""
+    spool: str = ""
     broker: str = ""
     rows: int = 0
+    confirmed: int = 0
     redelivered: int = 0
     rate: float = 0.0
     started: float = 0.0
@@ -81,28 +90,57 @@ class ReceiverStatus:
     text: str = ""
 
     def is_over(self) -> bool:
-        """Return whether the receiver has ended, or its process has. That is only known on the same machine."""
-        if self.state in ReceiverState.over():
-            return True
-        if self.host != socket.gethostname():
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
+        """Return whether the receiver has ended, or its process certainly has. That is only known on its machine."""
+        return self.state in ReceiverState.over() or has_certainly_ended(self.process)
 
 
-def write_status(store: SpoolStore, status: ReceiverStatus) -> None:
+class StatusWatch:
+    """Which receivers have not written their status for a while.
+
+    That is decided by whether a status changes while it is watched: the clock of the store, by which its age is known,
+    may differ from that of this machine. Only what is very old need not be watched.
+
+    Args:
+        store_time: The time of the store.
+        monotonic: A clock that is never set.
+    """
+
+    def __init__(self, store_time: Callable[[], float], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store_time = store_time
+        self._monotonic = monotonic
+        # For each shard: when its status was written, and since when that is known.
+        self._seen: dict[str, tuple[float, float]] = {}
+
+    def silent(self, statuses: Mapping[str, float]) -> frozenset[str]:
+        """Return the shards whose receivers are silent.
+
+        Args:
+            statuses: When each status was written, by the clock of the store.
+        """
+        now, oldest = self._monotonic(), self._store_time() - _OLD_SECONDS
+        before, self._seen = self._seen, {}
+        for shard, changed in statuses.items():
+            then, since = before.get(shard, (changed, now))
+            self._seen[shard] = (changed, since if then == changed else now)
+        return frozenset(
+            shard for shard, (changed, since) in self._seen.items() if changed < oldest or now - since >= SILENT_SECONDS
+        )
+
+
+def write_status(store: SpoolStore, status: ReceiverStatus, *, durable: bool = False) -> None:
     """Write a status.
+
+    Args:
+        store: The spool.
+        status: The status.
+        durable: Whether to wait until it is on the disk. The first one must be there before any segment: a shard
+            without a status is one that someone has deleted.
 
     Raises:
         SpoolError: The spool cannot be written to.
     """
     values = {**asdict(status), "state": status.state.value}
-    store.put_json(f"status/{status.shard}.json", values, durable=False)
+    store.put_json(f"status/{status.shard}.json", values, durable=durable)
 
 
 def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
@@ -120,8 +158,11 @@ def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
             "state": str(state),
             "host": str(host),
             "pid": int(pid),
+            "process": str(process),
+            "spool": str(spool),
             "broker": str(broker),
             "rows": int(rows),
+            "confirmed": int(confirmed),
             "redelivered": int(redelivered),
             "rate": float() | int() as rate,
             "started": float() | int() as started,
@@ -134,8 +175,11 @@ def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
                 state=ReceiverState(state),
                 host=host,
                 pid=pid,
+                process=process,
+                spool=spool,
                 broker=broker,
                 rows=rows,
+                confirmed=confirmed,
                 redelivered=redelivered,
                 rate=rate,
                 started=started,

@@ -1,16 +1,22 @@
-"""The ids of recent messages, to recognize copies in all shards and across restarts.
+"""The ids of earlier messages, to recognize copies in all shards and across restarts.
+
+A broker delivers a message again if it has not taken its ACK: a connection or a process ended before the RECEIPT. The
+ids of those rows, whose ACK is in doubt, are kept however long that takes, and whatever comes meanwhile. Some brokers
+deliver again what they had confirmed, such as RabbitMQ when it is killed a moment after the RECEIPT. So the ids of
+other rows are kept too, within a window: a number of rows, and an age. The age only counts the time in which messages
+arrive: otherwise an outage of a night would end it, and it is after such an outage that they are redelivered.
 
 The planner decides once which row is a copy, before an offset covers the row; see `Planner`. Brokers mark redelivered
 messages: RabbitMQ always, others except after a crash of the broker. So each segment records how many of its rows are
 suspect: those marked, or all. While there are no suspects, no ids are read. They stay in the segments, and those of
-deleted segments in separate objects.
+deleted segments in separate objects, below ``doubts`` and ``ids``.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,7 +36,11 @@ _SUSPECT: Final = "suspect"
 _AT_A_TIME: Final = 16
 # A batch may have any number of segments, so their ids are saved in several objects.
 _SAVED_ROWS: Final = 50_000
-_ROWS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)\.arrow$")
+_DOUBTS: Final = "doubts/"
+# A break in which no message arrives counts as this much of the window, and not more than this share of it.
+_BREAK_SECONDS: Final = 30.0
+_BREAK_SHARE: Final = 4
+_NUMBERS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)-(?P<suspects>\d+)\.arrow$")
 
 # Marks. A row without an id is no copy of any other.
 _USUAL: Final = 0
@@ -40,15 +50,19 @@ _NO_ID: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How many ids to keep.
+    """How many ids of rows to keep whose ACK was confirmed.
 
     Attributes:
-        rows: Maximum number of rows.
-        seconds: Maximum age of the rows.
+        rows: Maximum number of rows; also of those whose ACK is in doubt.
+        seconds: Maximum age of the rows, in time in which messages arrive.
     """
 
     rows: int
     seconds: float
+
+    def passed(self, milliseconds: int) -> float:
+        """Return how many seconds of the window the time between two segments counts."""
+        return min(max(0.0, milliseconds / 1000), _BREAK_SECONDS, self.seconds / _BREAK_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +75,10 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Rows that were added to the window at once."""
+    """Rows that were added to the window at once: from a segment, or from one that was deleted."""
 
-    time: int
+    segment: Segment | None
+    age: float
     rows: int
     suspects: int
 
@@ -74,15 +89,23 @@ class RecentIds:
     Args:
         store: The spool.
         window: How many to keep.
+        is_in_doubt: Whether the ACK of a segment that is still in the spool may not have been taken by the broker.
     """
 
-    def __init__(self, store: SpoolStore, window: Window) -> None:
+    def __init__(self, store: SpoolStore, window: Window, is_in_doubt: Callable[[Segment], bool]) -> None:
         self._store = store
         self._window = window
+        self._is_in_doubt = is_in_doubt
+        # The rows in doubt that are no longer in the window, or whose segments are deleted.
+        self._doubts = DigestWindow()
+        # The time in which messages have arrived, and when the newest ones have.
+        self._age = 0.0
+        self._newest: int | None = None
         # Whether the row was suspect itself. If a receiver is slow to write and loses its connection, its rows are
         # planned after their copies; then the unmarked one is second.
         self._known = DigestWindow()
         self._suspects = 0
+        self._has_unread_suspects = False
         self._blocks: deque[_Block] = deque()
         # Not read yet: segments, and objects with the ids of several segments.
         self._unread: dict[str, Segment | StoredObject] = {}
@@ -105,6 +128,9 @@ class RecentIds:
         self._left_out = left_out or {}
         self._unread.update((each.name, each) for each in ids)
         self._unread.update((each.name, each) for each in segments)
+        self._has_unread_suspects = any(
+            each.suspects if isinstance(each, Segment) else _suspects_in(each) for each in self._unread.values()
+        )
 
     def copies(self, segment: Segment) -> list[int]:
         """Return the positions of rows in a segment that are copies of earlier rows, and remember its ids.
@@ -123,13 +149,14 @@ class RecentIds:
         """
         for start in range(0, len(segments), _AT_A_TIME):
             some = segments[start : start + _AT_A_TIME]
-            if not self._suspects and not any(each.suspects for each in some):
+            has_suspects = self._suspects or self._has_unread_suspects or any(each.suspects for each in some)
+            if not has_suspects:
                 self._unread.update((each.name, each) for each in some)
                 yield from ([] for _ in some)
                 continue
             self._read_unread()
             for segment, rows in zip(some, self._store.each(self._rows_of, some), strict=True):
-                yield self._add(segment.time, rows)
+                yield self._add(segment, rows)
 
     def _read_unread(self) -> None:
         # Ids that were saved lately may be older than segments that were planned before.
@@ -137,15 +164,21 @@ class RecentIds:
         for start in range(0, len(unread), _AT_A_TIME):
             some = unread[start : start + _AT_A_TIME]
             for each, rows in zip(some, self._store.each(self._unread_rows, some), strict=True):
-                self._add(_time_of(each), rows, self._left_out.get(each.name, ()))
+                if each.name.startswith(_DOUBTS):
+                    self._add_doubts(rows)
+                else:
+                    self._add(each, rows, self._left_out.get(each.name, ()))
                 del self._unread[each.name]
+        self._has_unread_suspects = False
 
     def _unread_rows(self, each: Segment | StoredObject) -> _Rows:
         return self._rows_of(each) if isinstance(each, Segment) else self._saved_rows(each.name)
 
-    def _add(self, time: int, rows: _Rows, left_out: Collection[int] = ()) -> list[int]:
+    def _add(self, added: Segment | StoredObject, rows: _Rows, left_out: Collection[int] = ()) -> list[int]:
         copies: list[int] = []
         known = self._known
+        # Most of the time there are no doubts, and a call for each row would cost a microsecond.
+        find_doubt = self._doubts.find if len(self._doubts) else None
         before, suspects = len(known), 0
         for position, mark in enumerate(rows.marks):
             if mark == _NO_ID or position in left_out:
@@ -153,20 +186,43 @@ class RecentIds:
             at = position * DIGEST_BYTES
             digest = rows.digests[at : at + DIGEST_BYTES]
             first = known.find(digest)
+            if first is None and find_doubt is not None:
+                first = find_doubt(digest)
             if first is None:
                 known.add(digest, mark)
                 suspects += mark
             elif mark or first:
                 copies.append(position)
         self._suspects += suspects
-        self._blocks.append(_Block(time, len(known) - before, suspects))
-        self._forget(time)
+        if len(known) > before:
+            # What is only delivered again makes nothing older.
+            time = _time_of(added)
+            self._age += 0.0 if self._newest is None else self._window.passed(time - self._newest)
+            self._newest = time if self._newest is None else max(self._newest, time)
+        segment = added if isinstance(added, Segment) else None
+        self._blocks.append(_Block(segment, self._age, len(known) - before, suspects))
+        self._forget()
         return copies
 
-    def _forget(self, now: int) -> None:
-        oldest = now - int(self._window.seconds * 1000)
-        while len(self._blocks) > 1 and (len(self._known) > self._window.rows or self._blocks[0].time < oldest):
+    def _add_doubts(self, rows: _Rows) -> None:
+        for position, mark in enumerate(rows.marks):
+            at = position * DIGEST_BYTES
+            self._add_doubt(rows.digests[at : at + DIGEST_BYTES], mark)
+
+    def _add_doubt(self, digest: bytes, mark: int) -> None:
+        if mark != _NO_ID and self._doubts.find(digest) is None:
+            self._doubts.add(digest, mark)
+            # Its marks are not subtracted when they are forgotten, which only costs reading.
+            self._suspects += mark
+        self._doubts.forget(max(0, len(self._doubts) - self._window.rows))
+
+    def _forget(self) -> None:
+        oldest = self._age - self._window.seconds
+        while len(self._blocks) > 1 and (len(self._known) > self._window.rows or self._blocks[0].age <= oldest):
             block = self._blocks.popleft()
+            if block.segment is not None and self._is_in_doubt(block.segment):
+                for digest, mark in self._known.oldest(block.rows):
+                    self._add_doubt(digest, mark)
             self._known.forget(block.rows)
             self._suspects -= block.suspects
 
@@ -187,51 +243,64 @@ class RecentIds:
     def _saved_rows(self, name: str) -> _Rows:
         return _digested(open_batches(self._store, self._store.path(name), [STABLE_ID, _SUSPECT]))
 
-    def save(self, segments: Sequence[Segment]) -> None:
+    def save(self, segments: Sequence[Segment], in_doubt: Collection[str]) -> None:
         """Save the ids of segments that are about to be deleted.
+
+        Args:
+            segments: The segments.
+            in_doubt: The names of those whose ACK the broker may not have taken.
 
         Raises:
             SpoolError: The spool cannot be read or written.
         """
-        some: list[Segment] = []
-        for number, segment in enumerate(segments, 1):
-            some.append(segment)
-            if number == len(segments) or sum(each.rows for each in some) >= _SAVED_ROWS:
-                self._save(some)
-                some = []
+        for folder, all_of_them in (
+            (_DOUBTS, [each for each in segments if each.name in in_doubt]),
+            ("ids/", [each for each in segments if each.name not in in_doubt]),
+        ):
+            some: list[Segment] = []
+            for number, segment in enumerate(all_of_them, 1):
+                some.append(segment)
+                if number == len(all_of_them) or sum(each.rows for each in some) >= _SAVED_ROWS:
+                    self._save(some, folder)
+                    some = []
 
-    def _save(self, segments: Sequence[Segment]) -> None:
+    def _save(self, segments: Sequence[Segment], folder: str) -> None:
         found = [each for batches in self._store.each(self._read_columns, segments) for each in batches]
         ids = sum(each.num_rows - each.column(0).null_count for each in found)
         time = max(each.time for each in segments)
-        name = f"ids/{time:015}-{segments[0].shard}-{segments[0].first:012}-{ids}.arrow"
+        suspects = sum(each.suspects for each in segments)
+        name = f"{folder}{time:015}-{segments[0].shard}-{segments[0].first:012}-{ids}-{suspects}.arrow"
         if ids:
             (batch,) = Table.from_batches(found).combine_chunks().to_batches()
             self._store.put(name, encoded(batch, SegmentFormat.ARROW))
         unread = [self._unread.pop(each.name, None) for each in segments]
-        if ids and any(unread):
+        if ids and (any(unread) or folder == _DOUBTS):
             self._unread[name] = StoredObject(name=name, size=0, changed=0)
+            self._has_unread_suspects = self._has_unread_suspects or suspects > 0
 
     def _read_columns(self, segment: Segment) -> list[RecordBatch]:
         return list(self._columns_of(segment))
 
-    def delete_outdated(self, ids: Sequence[StoredObject], now: float) -> None:
+    def delete_outdated(self, ids: Sequence[StoredObject]) -> None:
         """Delete saved ids that are older than the window, or that newer ones have pushed out of it.
 
         Args:
-            ids: The objects with saved ids, the oldest first.
-            now: The time, in seconds since 1970.
+            ids: The objects with saved ids.
 
         Raises:
             SpoolError: One cannot be deleted.
         """
-        oldest = (now - self._window.seconds) * 1000
-        newer = 0
         outdated: list[str] = []
-        for each in reversed(ids):
-            if newer >= self._window.rows or _time_of(each) < oldest:
-                outdated.append(each.name)
-            newer += _rows_in(each)
+        for are_doubts in (False, True):
+            newer, age, after = 0, 0.0, None
+            some = [each for each in ids if each.name.startswith(_DOUBTS) == are_doubts]
+            for each in sorted(some, key=_time_of, reverse=True):
+                time = _time_of(each)
+                age += 0.0 if after is None else self._window.passed(after - time)
+                after = time
+                if newer >= self._window.rows or (age >= self._window.seconds and not are_doubts):
+                    outdated.append(each.name)
+                newer += _rows_in(each)
         for name in outdated:
             self._unread.pop(name, None)
         self._store.delete(outdated)
@@ -255,10 +324,16 @@ def _digested(batches: Iterable[RecordBatch]) -> _Rows:
 def _time_of(each: Segment | StoredObject) -> int:
     if isinstance(each, Segment):
         return each.time
-    return int(each.name.removeprefix("ids/").partition("-")[0])
+    return int(each.name.partition("/")[2].partition("-")[0])
 
 
 def _rows_in(each: StoredObject) -> int:
-    """The number of ids; 0 if the name does not say, as in releases before 1.0."""
-    found = _ROWS.search(each.name)
+    """The number of ids in a saved object; 0 if its name does not say."""
+    found = _NUMBERS.search(each.name)
     return int(found["rows"]) if found else 0
+
+
+def _suspects_in(each: StoredObject) -> int:
+    """The number of rows in a saved object that may be copies; 0 if its name does not say."""
+    found = _NUMBERS.search(each.name)
+    return int(found["suspects"]) if found else 0

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import RecordBatch, Table, ipc
 from pyspark.sql.datasource import InputPartition
 
+from trio_stomp.spark.message_columns import completed, needed_for
 from trio_stomp.spark.segments import Segment, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
@@ -83,6 +84,7 @@ def rows_of(location: SpoolLocation, partition: InputPartition, names: Sequence[
     Raises:
         TypeError: The partition is not one of this source.
         SpoolError: A segment is not there, cannot be read from this machine, or is damaged.
+        SchemaDiffers: A segment lacks a column that it should have.
     """
     if isinstance(partition, SegmentGroup):
         if partition.slices:
@@ -119,7 +121,8 @@ def _slice(store: SpoolStore, wanted: SegmentSlice, names: Sequence[str]) -> Ite
     copies = set(wanted.copies)
     end = wanted.skip + wanted.rows
     at = 0
-    for batch in open_batches(store, wanted.path, names):
+    for found in open_batches(store, wanted.path, needed_for(names)):
+        batch = completed(found, names)
         first = max(0, wanted.skip - at)
         part = batch.slice(first, max(0, end - at - first))
         if copies:

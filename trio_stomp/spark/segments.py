@@ -4,17 +4,23 @@ A receiver writes to a shard, a folder with a name that was never used before. S
 object, and there is nothing to lock: one that was taken for dead and is not only has another shard. The name of a
 segment says all that has to be known to plan a batch, so a listing is all that has to be read:
 
-    segments/<shard>/seg-<first row>-<rows>-<suspects>-<bytes>-<time>.arrow
+    segments/<shard>/seg-<first row>-<rows>-<suspects>-<in doubt>-<bytes>-<time>.arrow
 
-Suspects are the rows that may be copies of messages which were delivered before. The layout is described for other
-programs in ``docs/spark.md``; `VERSION` counts its changes.
+Suspects are the rows that may be copies of messages which were delivered before. In doubt are the rows directly before
+this segment whose acknowledgment the broker did not confirm: it may deliver them again, however late. The layout is
+described for other programs in ``docs/spark.md``; `VERSION` counts its changes.
+
+``spool.json`` has an id that was made for this spool alone. Offsets and receivers carry it, so that an empty folder, or
+the spool of another stream, is never taken for the one that has the rows.
 """
 
 from __future__ import annotations
 
 import enum
+import json
 import re
 import uuid
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,12 +32,15 @@ from pyarrow import RecordBatch, ipc, parquet
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore, StoredObject
 
 __all__ = [
+    "ABOUT",
     "VERSION",
     "Listing",
     "Segment",
     "SegmentFormat",
-    "destination_of",
+    "SpoolDescription",
+    "describe_spool",
     "encoded",
+    "find_spool",
     "list_spool",
     "mark_spool",
     "new_shard",
@@ -39,17 +48,23 @@ __all__ = [
     "read_drops",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 _SMALL_BYTES: Final = 1024**2
-_ABOUT: Final = "spool.json"
+ABOUT: Final = "spool.json"
 _SEGMENT: Final = re.compile(
-    r"segments/(?P<shard>[^/]+)/seg-(?P<first>\d+)-(?P<rows>\d+)-(?P<suspects>\d+)-(?P<size>\d+)-(?P<time>\d+)"
+    r"segments/(?P<shard>[^/]+)/seg-(?P<first>\d+)-(?P<rows>\d+)-(?P<suspects>\d+)-(?P<in_doubt>\d+)"
+    r"-(?P<size>\d+)-(?P<time>\d+)"
     r"\.(?P<form>arrow|parquet)"
 )
 _FORMER: Final = re.compile(r"(\d+|read-\d+)?/?(seg-\d{15}-\d{15}\.arrow|in-doubt\.jsonl)")
 _STATUS: Final = re.compile(r"status/(?P<shard>[^/]+)\.json")
-_DROPS: Final = re.compile(r"drops/(?P<shard>[^/]+)/(?P<first>\d+)\.json")
-_IDS: Final = re.compile(r"ids/[^/]+\.arrow")
+_OTHERS: Final = {
+    "doubts": re.compile(r"doubts/[^/]+\.arrow"),
+    "drops": re.compile(r"drops/[^/]+/\d+\.json"),
+    "ids": re.compile(r"ids/[^/]+\.arrow"),
+    "lease": re.compile(r"lease/\d+\.json"),
+    "void": re.compile(r"void/[^/]+/\d+\.json"),
+}
 
 
 class SegmentFormat(enum.Enum):
@@ -73,6 +88,7 @@ class Segment:
         first: The number of its first row in the shard, from 1.
         rows: How many rows it has.
         suspects: How many of them may be copies.
+        in_doubt: How many rows directly before it were not confirmed as acknowledged when it was written.
         size: How many bytes it has.
         time: When it was written, in thousandths of a second since 1970.
         form: How it is encoded.
@@ -82,6 +98,7 @@ class Segment:
     first: int
     rows: int
     suspects: int
+    in_doubt: int = 0
     size: int
     time: int
     form: SegmentFormat
@@ -94,13 +111,22 @@ class Segment:
     @property
     def name(self) -> str:
         """The name of its object."""
-        numbers = f"{self.first:012}-{self.rows}-{self.suspects}-{self.size}-{self.time}"
+        numbers = f"{self.first:012}-{self.rows}-{self.suspects}-{self.in_doubt}-{self.size}-{self.time}"
         return f"segments/{self.shard}/seg-{numbers}.{self.form.value}"
 
     @property
     def drops_name(self) -> str:
         """The name of the object that says which of its rows are copies; without one, none are."""
         return f"drops/{self.shard}/{self.first:012}.json"
+
+    @property
+    def void_name(self) -> str:
+        """The name of the object that says that its receiver has given up writing it.
+
+        The write may come to its end much later. But its messages were not acknowledged, so the broker has delivered
+        them again, and they are in another segment.
+        """
+        return f"void/{self.shard}/{self.first:012}.json"
 
 
 def new_shard(now: float) -> str:
@@ -120,7 +146,7 @@ def encoded(batch: RecordBatch, form: SegmentFormat) -> pa.Buffer:
 
 
 def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterator[RecordBatch]:
-    """Some columns of a segment, or of the ids of segments that are gone.
+    """Yield some columns of a segment, or of the ids of segments that are gone. Columns that it lacks are left out.
 
     Raises:
         SpoolError: It is not there, cannot be read from this machine, or is damaged.
@@ -131,15 +157,17 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
             is_small = not store.is_local and file.size() <= _SMALL_BYTES
             source = pa.BufferReader(file.read()) if is_small else file
             if path.endswith(SegmentFormat.PARQUET.value):
-                table = parquet.read_table(source, columns=list(columns))  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
-                yield from table.to_batches()
+                with parquet.ParquetFile(source) as whole:
+                    found = [each for each in columns if each in whole.schema_arrow.names]
+                    yield from whole.read(columns=found).to_batches()  # pyright: ignore[reportUnknownMemberType]  # see above
                 return
             with ipc.open_file(source) as reader:
                 names = reader.schema.names
-            fields = [names.index(each) for each in columns] if len(columns) < len(names) and not is_small else None
+            found = [each for each in columns if each in names]
+            fields = [names.index(each) for each in found] if len(found) < len(names) and not is_small else None
             with ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=fields)) as reader:
                 for number in range(reader.num_record_batches):
-                    yield reader.get_batch(number).select(list(columns))
+                    yield reader.get_batch(number).select(found)
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise SpoolError(
                 f"cannot read {path} of the spool: {error}; it is damaged: restore it from a backup, or delete it and "
@@ -168,7 +196,10 @@ class Listing:
         segments: The segments of each shard, in order.
         statuses: When each receiver's status was written.
         drops: The names of objects that say which rows are copies.
-        ids: The names of objects with ids of segments that are gone, in order.
+        void: The names of objects that say which segments were given up while they were written.
+        ids: The objects with ids of segments that are gone, in order.
+        leases: The names of the objects that say which query reads the spool, in order.
+        about: The object with the id of the spool.
         size: How many bytes the segments have.
         damaged: What is wrong with segments that are not whole.
     """
@@ -176,9 +207,18 @@ class Listing:
     segments: dict[str, list[Segment]]
     statuses: dict[str, float]
     drops: frozenset[str]
+    void: frozenset[str]
     ids: list[StoredObject]
+    leases: list[str]
+    about: StoredObject | None
     size: int
     damaged: list[str]
+
+    def successor(self, segment: Segment) -> Segment | None:
+        """Return the segment that follows another one in its shard."""
+        found = self.segments.get(segment.shard, [])
+        place = bisect_right(found, segment.first, key=lambda each: each.first)
+        return found[place] if place < len(found) else None
 
 
 def list_spool(store: SpoolStore) -> Listing:
@@ -189,22 +229,14 @@ def list_spool(store: SpoolStore) -> Listing:
     """
     segments: dict[str, list[Segment]] = {}
     statuses: dict[str, float] = {}
-    drops: set[str] = set()
-    ids: list[StoredObject] = []
+    about: StoredObject | None = None
     damaged: list[str] = []
     size = 0
+    others: dict[str, list[StoredObject]] = {kind: [] for kind in _OTHERS}
     for each in store.objects():
         name = each.name
-        if (found := _SEGMENT.fullmatch(name)) is not None:
-            segment = Segment(
-                shard=found["shard"],
-                first=int(found["first"]),
-                rows=int(found["rows"]),
-                suspects=int(found["suspects"]),
-                size=int(found["size"]),
-                time=int(found["time"]),
-                form=SegmentFormat(found["form"]),
-            )
+        kind = name.partition("/")[0]
+        if (segment := _named(name)) is not None:
             size += each.size
             if each.size != segment.size:
                 damaged.append(_truncated(store, segment, each.size))
@@ -212,19 +244,50 @@ def list_spool(store: SpoolStore) -> Listing:
             segments.setdefault(segment.shard, []).append(segment)
         elif (found := _STATUS.fullmatch(name)) is not None:
             statuses[found["shard"]] = each.changed
-        elif _DROPS.fullmatch(name):
-            drops.add(name)
-        elif _IDS.fullmatch(name):
-            ids.append(each)
-        elif _FORMER.fullmatch(name):
-            raise SpoolError(
-                f"{store.path(name)} was written by an earlier version of trio_stomp, which laid out its spool in "
-                "another way; let that version finish reading it, or choose another spoolLocation"
-            )
+        elif kind in others and _OTHERS[kind].fullmatch(name):
+            others[kind].append(each)
+        elif name == ABOUT:
+            about = each
+        else:
+            _refuse_former(store, name)
     for found_segments in segments.values():
         found_segments.sort(key=lambda segment: segment.first)
-    ids.sort(key=lambda each: each.name)
-    return Listing(segments, statuses, frozenset(drops), ids, size, damaged)
+    return Listing(
+        segments=segments,
+        statuses=statuses,
+        drops=frozenset(each.name for each in others["drops"]),
+        void=frozenset(each.name for each in others["void"]),
+        ids=sorted([*others["ids"], *others["doubts"]], key=lambda each: each.name),
+        leases=sorted(each.name for each in others["lease"]),
+        about=about,
+        size=size,
+        damaged=damaged,
+    )
+
+
+def _refuse_former(store: SpoolStore, name: str) -> None:
+    if _FORMER.fullmatch(name):
+        raise SpoolError(
+            f"{store.path(name)} was written by an earlier version of trio_stomp, which laid out its spool in another "
+            "way; let that version finish reading it, or choose another spoolLocation"
+        )
+
+
+def _named(name: str) -> Segment | None:
+    """The segment with a name; None if it is no segment."""
+    found = _SEGMENT.fullmatch(name)
+    if found is None:
+        return None
+    return Segment(
+        shard=found["shard"],
+        first=int(found["first"]),
+        rows=int(found["rows"]),
+        suspects=int(found["suspects"]),
+        in_doubt=int(found["in_doubt"]),
+        size=int(found["size"]),
+        time=int(found["time"]),
+        form=SegmentFormat(found["form"]),
+    )
 
 
 def _truncated(store: SpoolStore, segment: Segment, size: int) -> str:
@@ -235,41 +298,73 @@ def _truncated(store: SpoolStore, segment: Segment, size: int) -> str:
     )
 
 
-def destination_of(store: SpoolStore) -> str | None:
-    """The destination that a spool is for; None if it is no spool, or has another layout.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolDescription:
+    """The content of ``spool.json``.
+
+    Attributes:
+        id: The id of the spool, made for it alone.
+        destination: Where its messages come from.
+    """
+
+    id: str
+    destination: str
+
+
+def describe_spool(store: SpoolStore) -> SpoolDescription | None:
+    """Return the description of a spool; None if it is no spool, or has another layout.
 
     Raises:
         SpoolError: It cannot be read.
     """
     try:
-        about = store.get_json(_ABOUT)
-    except SpoolDamaged:
+        return find_spool(store)
+    except (SpoolDamaged, LayoutDiffers):
         return None
+
+
+def find_spool(store: SpoolStore) -> SpoolDescription | None:
+    """Return the description of a spool; None if there is none.
+
+    Raises:
+        SpoolError: It has another layout, is damaged, or cannot be read.
+    """
+    about = store.get_json(ABOUT)
+    version: int | None = None
     match about:
-        case {"trio_stomp_spool": int(version), "destination": str(destination)} if version == VERSION:
-            return destination
-        case _:
+        case None:
             return None
+        case {"trio_stomp_spool": int(number), "destination": str(destination), "id": str(made)} if number == VERSION:
+            return SpoolDescription(id=made, destination=destination)
+        case {"trio_stomp_spool": int(number)}:
+            version = number
+        case _:
+            pass
+    raise LayoutDiffers(
+        f"{store.path(ABOUT)} says layout {version!r}, but this version of trio_stomp has layout {VERSION}; use the "
+        "same version of trio_stomp everywhere, or choose another spoolLocation"
+    )
 
 
-def mark_spool(store: SpoolStore, destination: str) -> None:
-    """Write into a new spool what it is, and check that of an old one.
+class LayoutDiffers(SpoolError):
+    """The spool was written by another version."""
+
+
+def mark_spool(store: SpoolStore, destination: str) -> str:
+    """Write into a new spool what it is, and check that of an old one. Of several processes, one makes the spool.
+
+    Returns:
+        Its id.
 
     Raises:
         SpoolError: It has another layout, or cannot be written to.
     """
-    about = store.get_json(_ABOUT)
-    if about is None:
-        store.put_json(_ABOUT, {"trio_stomp_spool": VERSION, "destination": destination})
-        return
-    version: int | None = None
-    match about:
-        case {"trio_stomp_spool": int(version)}:
-            pass
-        case _:
-            pass
-    if version != VERSION:
-        raise SpoolError(
-            f"{store.path(_ABOUT)} says layout {version!r}, but this version of trio_stomp has layout {VERSION}; use "
-            "the same version of trio_stomp everywhere, or choose another spoolLocation"
-        )
+    found = find_spool(store)
+    if found is None:
+        made = {"trio_stomp_spool": VERSION, "destination": destination, "id": uuid.uuid4().hex[:16]}
+        store.create(ABOUT, json.dumps(made).encode())
+        # Another process may have been faster.
+        found = find_spool(store)
+    if found is None:
+        raise SpoolError(f"{store.path(ABOUT)} was deleted as it was written: does a program clean this folder?")
+    return found.id

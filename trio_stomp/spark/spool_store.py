@@ -10,9 +10,11 @@ import errno
 import fcntl
 import json
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -20,9 +22,20 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
+from trio_stomp.spark.conditional_put import put_if_new
 from trio_stomp.spark.option_reader import OptionError
+from trio_stomp.spark.process_identity import has_certainly_ended, process_identity
 
-__all__ = ["SpoolDamaged", "SpoolError", "SpoolLocation", "SpoolStore", "StoredObject"]
+__all__ = [
+    "SpoolDamaged",
+    "SpoolError",
+    "SpoolFull",
+    "SpoolLocation",
+    "SpoolSilent",
+    "SpoolStore",
+    "StoreClock",
+    "StoredObject",
+]
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -37,6 +50,12 @@ _ONE_REQUEST: Final = "allow_delayed_open"
 _HAS_ONE_REQUEST: Final = int(pa.__version__.partition(".")[0]) >= 21  # noqa: PLR2004  # a version
 _BY_PYARROW: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 _HALF: Final = ".tmp"
+# A half-written file whose writer cannot be asked, because it ran on another machine, is left alone for this time.
+_HALF_SECONDS: Final = 3600.0
+# Some file systems have no hard links.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+# Where a store cannot refuse to replace an object, this is the time in which a rival's object would appear.
+_RIVAL_SECONDS: Final = 0.5
 # A request to an object store is mostly waiting.
 _REQUESTS: Final = 16
 
@@ -57,6 +76,19 @@ class SpoolError(RuntimeError):
     def may_pass(self) -> bool:
         """Whether the store did not answer, or refused for a reason that may be gone a moment later."""
         return isinstance(self.__cause__, OSError) and self.__cause__.errno not in _ADVICE
+
+
+class SpoolFull(SpoolError):
+    """The disk of the spool is full, or a quota is used up. It can be written to as soon as there is space."""
+
+
+class SpoolSilent(SpoolError):
+    """The store does not answer."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may answer a moment later: yes."""
+        return True
 
 
 class SpoolDamaged(SpoolError):
@@ -137,7 +169,7 @@ class SpoolLocation:
                 f"cannot open the spool {self.uri}: {error}; check spoolLocation, spoolOptions, and the credentials of "
                 "this machine"
             ) from error
-        return SpoolStore(system, "/".join([path.rstrip("/"), *folders]), scheme)
+        return SpoolStore(system, "/".join([path.rstrip("/"), *folders]), scheme, self)
 
 
 def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:
@@ -166,11 +198,13 @@ class SpoolStore:
         system: The file system.
         folder: The folder in it.
         scheme: The kind of file system, as URIs name it.
+        location: How it was reached, for requests that pyarrow cannot make.
     """
 
-    def __init__(self, system: fs.FileSystem, folder: str, scheme: str) -> None:
+    def __init__(self, system: fs.FileSystem, folder: str, scheme: str, location: SpoolLocation | None = None) -> None:
         self._system = system
         self._scheme = scheme
+        self._location = location
         self._folders: set[str] = set()
         self.folder = folder
 
@@ -189,18 +223,19 @@ class SpoolStore:
         Raises:
             SpoolError: The store cannot be listed.
         """
-        folder = f"{self.folder}/{below}" if below else self.folder
-        selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        try:
-            found = self._system.get_file_info(selector)
-        except OSError as error:
-            raise _wrapped("list", folder, error) from error
+        found = self._list(f"{self.folder}/{below}" if below else self.folder)
         start = len(self.folder) + 1
         return [
             StoredObject(name=each.path[start:], size=each.size or 0, changed=(each.mtime_ns or 0) / 1e9)
             for each in found
             if each.type == fs.FileType.File and not each.path.endswith(_HALF)
         ]
+
+    def _list(self, folder: str) -> list[fs.FileInfo]:
+        try:
+            return self._system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
+        except OSError as error:
+            raise _wrapped("list", folder, error) from error
 
     def folders(self) -> list[str]:
         """The names of the folders directly in it.
@@ -232,26 +267,137 @@ class SpoolStore:
             elif self._scheme in _OBJECT_STORES:
                 self._write(path, octets)
             else:
-                self._make_folder(path)
-                half = _half(path)
-                self._write(half, octets)
-                self._system.move(half, path)
+                self._put_by_renaming(path, octets)
         except OSError as error:
             # The folder may be gone, and then it has to be made again.
             self._folders.clear()
             raise _wrapped("write", path, error) from error
 
+    def _put_by_renaming(self, path: str, octets: bytes | pa.Buffer) -> None:
+        self._make_folder(path)
+        half = _half(path)
+        try:
+            self._write(half, octets)
+            self._system.move(half, path)
+        except OSError:
+            with suppress(OSError):
+                self._system.delete_file(half)
+            raise
+
     def _put_locally(self, path: str, octets: bytes | pa.Buffer, *, durable: bool) -> None:
         self._make_folder(path)
         half = _half(path)
-        with open(half, "wb") as file:  # noqa: PTH123  # a hundred times for each second
-            file.write(octets)
-            file.flush()
-            if durable:
-                _flush(file.fileno())
-        os.replace(half, path)  # noqa: PTH105  # see above
+        try:
+            _write_file(half, octets, durable=durable)
+            os.replace(half, path)  # noqa: PTH105  # a hundred times for each second
+        except OSError:
+            # On a disk that is full, each attempt would leave a file that takes more space.
+            with suppress(OSError):
+                os.unlink(half)  # noqa: PTH108  # see above
+            raise
         if durable:
             _flush_folder(os.path.dirname(path))  # noqa: PTH120  # see above
+
+    def create(self, name: str, octets: bytes) -> bool:
+        """Write an object unless there is one of that name; return whether this call has written it.
+
+        Of several processes that try at once, one succeeds: by a hard link on file systems, by If-None-Match on S3 if
+        botocore is installed. Other stores cannot refuse to replace an object; there, the one that wrote last succeeds,
+        and the others see that after half a second.
+
+        Raises:
+            SpoolError: It may be there or not.
+        """
+        path = self.path(name)
+        try:
+            if self.is_local:
+                return self._create_locally(path, octets)
+            if self._location is not None:
+                written = put_if_new(self._location.uri, dict(self._location.settings), path, octets)
+                if written is not None:
+                    return written
+            if self._system.get_file_info(path).type != fs.FileType.NotFound:
+                return False
+        except OSError as error:
+            self._folders.clear()
+            raise _wrapped("write", path, error) from error
+        self.put(name, octets)
+        time.sleep(_RIVAL_SECONDS)
+        return self.get(name) == octets
+
+    def _create_locally(self, path: str, octets: bytes) -> bool:
+        self._make_folder(path)
+        half = _half(path)
+        try:
+            _write_file(half, octets, durable=True)
+            try:
+                os.link(half, path)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                return self._create_without_links(path, octets)
+        finally:
+            with suppress(OSError):
+                os.unlink(half)  # noqa: PTH108  # as in put()
+        _flush_folder(os.path.dirname(path))  # noqa: PTH120  # as in put()
+        return True
+
+    def _create_without_links(self, path: str, octets: bytes) -> bool:
+        """Create a file under its final name. A crash meanwhile leaves it damaged, which is why links are better."""
+        try:
+            number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            return False
+        with os.fdopen(number, "wb") as file:
+            file.write(octets)
+            file.flush()
+            _flush(file.fileno())
+        _flush_folder(os.path.dirname(path))  # noqa: PTH120  # as in put()
+        return True
+
+    def remove_halves(self) -> int:
+        """Delete half-written files of processes that have ended; return how many.
+
+        Only those on this machine are known to have ended. Files of others are deleted when they have not changed for
+        an hour, by the times of the store.
+
+        Raises:
+            SpoolError: The store cannot be listed.
+        """
+        if self._scheme in _OBJECT_STORES:
+            return 0
+        found = self._list(self.folder)
+        newest = max((each.mtime_ns or 0 for each in found), default=0) / 1e9
+        left = [
+            each.path
+            for each in found
+            if each.type == fs.FileType.File
+            and each.path.endswith(_HALF)
+            and (has_certainly_ended(_writer_of(each.path)) or newest - (each.mtime_ns or 0) / 1e9 > _HALF_SECONDS)
+        ]
+        for path in left:
+            with suppress(OSError):
+                self._system.delete_file(path)
+        return len(left)
+
+    def time(self) -> float:
+        """Return the time of the store, in seconds since 1970: it writes an object, and deletes it.
+
+        The clocks of machines differ, so the times of objects are only compared with this one.
+
+        Raises:
+            SpoolError: The store cannot be written to.
+        """
+        name = f"time-{uuid.uuid4().hex[:8]}{_HALF}"
+        self.put(name, b"", durable=False)
+        try:
+            return (self._system.get_file_info(self.path(name)).mtime_ns or 0) / 1e9
+        except OSError as error:
+            raise _wrapped("read", self.path(name), error) from error
+        finally:
+            self.delete([name])
 
     def _make_folder(self, path: str) -> None:
         folder = path.rpartition("/")[0]
@@ -367,9 +513,42 @@ class SpoolStore:
             return list(pool.map(do, things))
 
 
+class StoreClock:
+    """The time of a store, asked once, and counted on from there.
+
+    Args:
+        store: The store.
+        monotonic: A clock that is never set.
+
+    Raises:
+        SpoolError: The store cannot be written to.
+    """
+
+    def __init__(self, store: SpoolStore, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._asked = monotonic()
+        self._then = store.time()
+
+    def __call__(self) -> float:
+        """Return the time of the store, in seconds since 1970."""
+        return self._then + self._monotonic() - self._asked
+
+
 def _half(path: str) -> str:
     """Another name for an object that is not whole yet; two processes may write the same object."""
-    return f"{path}.{uuid.uuid4().hex[:8]}{_HALF}"
+    return f"{path}.{process_identity()}.{uuid.uuid4().hex[:8]}{_HALF}"
+
+
+def _writer_of(half: str) -> str:
+    return half.split(".")[-3] if half.count(".") > 2 else ""  # noqa: PLR2004  # see _half()
+
+
+def _write_file(path: str, octets: bytes | pa.Buffer, *, durable: bool) -> None:
+    with open(path, "wb") as file:  # noqa: PTH123  # a hundred times for each second
+        file.write(octets)
+        file.flush()
+        if durable:
+            _flush(file.fileno())
 
 
 def _flush(number: int) -> None:
@@ -392,4 +571,5 @@ def _flush_folder(folder: str) -> None:
 
 def _wrapped(verb: str, path: str, error: OSError) -> SpoolError:
     advice = _ADVICE.get(error.errno or 0, "check that the spool is there and can be reached from this machine")
-    return SpoolError(f"cannot {verb} {path} of the spool: {error.strerror or error}; {advice}")
+    kind = SpoolFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else SpoolError
+    return kind(f"cannot {verb} {path} of the spool: {error.strerror or error}; {advice}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.option_reader import OptionError, OptionReader
+from trio_stomp.spark.stream_offsets import Offset, checked
 
-__all__ = ["SpoolTransport", "StreamOptions"]
+__all__ = ["SpoolTransport", "Start", "StreamOptions"]
 
 _POLL_SECONDS: Final = 0.2
 _MAX_PARTITIONS: Final = 8
@@ -29,6 +31,44 @@ class SpoolTransport(enum.Enum):
     INLINE = "inline"
 
 
+class Start(enum.Enum):
+    """Where a query without a checkpoint begins.
+
+    Attributes:
+        UNREAD: Behind the rows that an earlier query is known to have processed.
+        EARLIEST: With the oldest rows that the spool still has, whether they were processed or not.
+        LATEST: Behind the newest rows that are in the spool.
+    """
+
+    UNREAD = "unread"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def _starting(reader: OptionReader) -> Start | Offset:
+    """Read the option ``startingOffsets``.
+
+    Raises:
+        OptionError: It is neither a word nor an offset.
+    """
+    value = reader.text("startingOffsets")
+    if value is None:
+        return Start.UNREAD
+    for word in Start:
+        if word.value == value.strip().lower():
+            return word
+    expected = "unread, earliest, latest, or an offset as Spark's progress reports print it"
+    try:
+        found: dict[str, object] | list[object] | str | float | None = json.loads(value)
+        if isinstance(found, dict):
+            return checked(found, reader.required("subscribe", "/queue/flights"))
+    except ValueError as error:
+        msg = f"the option 'startingOffsets' must be {expected}, got {value!r}: {error}"
+        raise OptionError(msg) from None
+    msg = f"the option 'startingOffsets' must be {expected}, got {value!r}"
+    raise OptionError(msg)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
     """The options of a stream.
@@ -41,8 +81,10 @@ class StreamOptions:
         min_partitions: Minimum number of tasks that read a batch, if it has enough rows.
         max_partitions: Maximum number of tasks.
         poll_timeout: How many seconds Spark's request for new rows waits for some.
-        fail_on_data_loss: Whether planned rows that are missing in the spool fail the query.
-        available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``.
+        fail_on_data_loss: Whether rows that are missing in the spool fail the query.
+        starting: Where a query without a checkpoint begins.
+        available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``; 0: such a run reads what
+            is in the spool when it starts.
         available_timeout: Seconds after which such a run receives no more messages.
         transport: How executors get the rows.
     """
@@ -54,6 +96,7 @@ class StreamOptions:
     max_partitions: int
     poll_timeout: float
     fail_on_data_loss: bool
+    starting: Start | Offset
     available_idle: float
     available_timeout: float
     transport: SpoolTransport
@@ -76,7 +119,8 @@ class StreamOptions:
             max_partitions=reader.whole("maxPartitions", _MAX_PARTITIONS),
             poll_timeout=reader.seconds("pollTimeoutMs", _POLL_SECONDS),
             fail_on_data_loss=reader.flag("failOnDataLoss", default=True),
-            available_idle=reader.seconds("availableNowIdleMs", _AVAILABLE_IDLE_SECONDS),
+            starting=_starting(reader),
+            available_idle=reader.seconds("availableNowIdleMs", _AVAILABLE_IDLE_SECONDS, least=0),
             available_timeout=reader.seconds("availableNowTimeoutMs", _AVAILABLE_SECONDS),
             transport=transport,
         )

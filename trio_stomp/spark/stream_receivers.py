@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from trio_stomp.spark.intake_options import STREAM
 from trio_stomp.spark.planner import Planner
-from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
+from trio_stomp.spark.receiver import IDLE_SECONDS, ReceiverOptions, ReceiverThread
 from trio_stomp.spark.receiver_process import ReceiverProcess
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_progress import Progress
@@ -63,7 +63,7 @@ class QueryReceivers:
             return
         options = self._options
         kind = ReceiverThread if options.receivers == 1 else ReceiverProcess
-        told = ReceiverOptions(intake=options.intake, use=STREAM, idle=options.available_idle)
+        told = ReceiverOptions(intake=options.intake, use=STREAM, idle=options.available_idle or IDLE_SECONDS)
         for number in range(options.receivers):
             self._receivers.append(kind(told, _Report(self._progress, number), self._progress.failed))
 

@@ -8,43 +8,126 @@ rows.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.lease import Lease, SpoolTaken
+from trio_stomp.spark.planner import Planner, SpoolReplaced, refuse_other_spool
 from trio_stomp.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
+from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spark_schema import refuse_other
-from trio_stomp.spark.stream_offsets import Offsets, checked, offset_of
-from trio_stomp.spark.stream_options import SpoolTransport, StreamOptions
+from trio_stomp.spark.stream_offsets import Offset, Offsets, checked, offset_of
+from trio_stomp.spark.stream_options import SpoolTransport, Start, StreamOptions
 from trio_stomp.spark.stream_receivers import STREAM, QueryReceivers
 
 __all__ = ["StompStreamReader", "stream_reader"]
 
+logger: Final = logging.getLogger("trio_stomp.spark")
+
 
 class _Query:
-    """What is open while a query runs, in the process that Spark asks."""
+    """What is open while a query runs, in the process that Spark asks.
 
-    def __init__(self, options: StreamOptions) -> None:
+    Args:
+        options: What the user wants.
+        begun: Where this process begins; None: the query has no checkpoint yet.
+
+    Raises:
+        SpoolTaken: Another query reads the spool.
+        SpoolReplaced: The spool is not the one of the checkpoint.
+        SpoolError: The spool cannot be used.
+    """
+
+    def __init__(self, options: StreamOptions, begun: Offset | None) -> None:
+        self.options = options
         self.store = options.intake.open_spool(STREAM)
-        self.planner = Planner(
-            self.store,
-            destination=options.intake.destination,
-            window=options.intake.dedupe.wanted,
-            max_bytes=options.intake.max_spool_bytes,
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
+        if begun is not None:
+            # Before anything is written, which would make a new spool in place of the one that is missing.
+            refuse_other_spool(self.store, begun, fail_on_data_loss=options.fail_on_data_loss)
+        mark_spool(self.store, options.intake.destination)
+        # Ids of spools that are gone, of which offsets still are.
+        self._gone: set[str] = set() if begun is None else {begun.spool}
+        self._is_checked = False
+        with ExitStack() as undo:
+            self.lease = Lease(self.store)
+            undo.callback(self.lease.release)
+            self.planner = Planner(
+                self.store,
+                destination=options.intake.destination,
+                window=options.intake.dedupe.wanted,
+                max_bytes=options.intake.max_spool_bytes,
+                fail_on_data_loss=options.fail_on_data_loss,
+                lease=self.lease,
+            )
+            if begun is not None:
+                self.begin(begun)
+            undo.pop_all()
         self.receivers = QueryReceivers(options, self.planner)
-        # With Trigger.AvailableNow: when the intake ends at the latest.
+        # With Trigger.AvailableNow: when receiving ends at the latest, and then the newest rows of the run.
         self.until = time.monotonic() + options.available_timeout
+        self.last: Offsets | None = None
+
+    def first(self) -> Offset:
+        """Where a query without a checkpoint begins.
+
+        Raises:
+            DataLoss: Rows behind the offset that the user has given are missing.
+            SpoolError: The spool cannot be used.
+        """
+        match self.options.starting:
+            case Start.UNREAD:
+                return self.planner.first()
+            case Start.EARLIEST:
+                return self.planner.earliest()
+            case Start.LATEST:
+                return self.planner.latest()
+            case begun:
+                refuse_other_spool(self.store, begun, fail_on_data_loss=self.options.fail_on_data_loss)
+                return self.own(begun)
+
+    def own(self, offset: Offset) -> Offset:
+        """Return an offset of this spool. One of a spool that is gone becomes the oldest rows of this one.
+
+        Raises:
+            SpoolReplaced: The offset is of another spool, and the query is not to continue.
+        """
+        if offset.spool == self.planner.spool:
+            return offset
+        if offset.spool not in self._gone:
+            refuse_other_spool(self.store, offset, fail_on_data_loss=self.options.fail_on_data_loss)
+            self._gone.add(offset.spool)
+        return self.planner.earliest()
+
+    def begin(self, begun: Offset) -> None:
+        """Check where this process begins, if it did not know that when it opened the spool.
+
+        PySpark 4.1 and older first say where a batch begins when it is run.
+
+        Raises:
+            DataLoss: Rows behind the offset are missing.
+            SpoolError: The spool cannot be read.
+        """
+        if not self._is_checked:
+            self._is_checked = True
+            self.planner.begin(self.own(begun))
+
+    def close(self) -> None:
+        """Stop receiving, and give the spool back."""
+        self.receivers.stop()
+        self.planner.close()
+        self.lease.release()
 
 
 class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -58,28 +141,37 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self._query: _Query | None = None
         self._available_now = False
+        # Why this query cannot begin, if it has no checkpoint.
+        self._taken: SpoolTaken | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """What travels in the plan: the options, and nothing that is open."""
         return {**self.__dict__, "_query": None}
 
-    def _opened(self) -> _Query:
+    def _opened(self, begun: Offset | None) -> _Query:
+        if self._taken is not None:
+            raise self._taken
         if self._query is None:
-            self._query = _Query(self.options)
             _leave_on_sigterm()
+            self._query = _Query(self.options, begun)
         return self._query
 
-    def _offset(self, rows: Offsets) -> dict[str, object]:
-        return offset_of(self.options.intake.destination, rows)
+    def _printed(self, offset: Offset) -> dict[str, object]:
+        return offset_of(self.options.intake.destination, offset)
 
-    def _rows(self, offset: Mapping[str, object]) -> Offsets:
+    def _checked(self, offset: Mapping[str, object]) -> Offset:
         return checked(offset, self.options.intake.destination)
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
-        """Where a query begins that has no checkpoint yet: with the oldest rows that the spool still has."""
-        return self._offset(self._opened().planner.first())
+        """Where a query begins that has no checkpoint yet: as the option ``startingOffsets`` says."""
+        try:
+            return self._printed(self._opened(None).first())
+        except SpoolTaken as error:
+            # The offset is only asked for to plan a batch, and planning raises this.
+            self._taken = error
+            return self._printed(Offset(spool="", rows={}))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """As many rows as ``maxOffsetsPerTrigger`` says."""
@@ -87,7 +179,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """From now on there is an end: when the destination is idle."""
+        """From now on there is an end: the rows that are in the spool when the destination is idle."""
         self._available_now = True
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802  # Spark's name
@@ -98,30 +190,52 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             StompError: A receiver has failed, and all that it had taken was handed out.
+            DataLoss: Rows behind the start are missing in the spool.
+            SpoolTaken: Another query reads the spool.
         """
-        begun = self._rows(start)
+        begun = self._checked(start)
+        try:
+            return self._latest(start, begun, limit)
+        except SpoolReplaced as error:
+            if self.options.fail_on_data_loss:
+                raise
+            logger.warning("%s", error)
+        # The spool was deleted while the query was running, which is to continue.
+        self.stop()
+        return self._latest(start, begun, limit)
+
+    def _latest(self, start: dict[str, object], begun: Offset, limit: ReadLimit) -> dict[str, object]:
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        query = self._opened()
-        query.receivers.start()
+        query = self._opened(begun)
+        rows = query.own(begun).rows
+        is_snapshot = self._available_now and not self.options.available_idle
+        if not is_snapshot:
+            query.receivers.start()
         until = query.until if self._available_now else time.monotonic() + self.options.poll_timeout
         while True:
             # Before the spool is listed: rows that arrive later are news.
             news = query.receivers.news
             failure = query.receivers.failure
-            is_over = time.monotonic() >= until or (self._available_now and query.receivers.are_idle())
-            if is_over and self._available_now:
-                # No more is taken, so the rows that are there now are all of them.
-                query.receivers.stop()
-            end = query.planner.next(begun, most)
-            if end != begun or is_over:
-                return self._offset(end)
+            is_over = time.monotonic() >= until
+            if self._available_now and query.last is None:
+                is_over = is_over or is_snapshot or query.receivers.are_idle()
+                if is_over:
+                    # No more is taken, and what others write from now on is not for this run.
+                    query.receivers.stop()
+                    query.last = query.planner.latest().rows
+            is_over = is_over or query.last is not None
+            end = query.planner.next(rows, most, query.last)
+            if end != rows:
+                return self._printed(replace(begun, spool=query.planner.spool, rows=end, retired=query.planner.retired))
+            if is_over:
+                return dict(start)
             if failure is not None:
                 raise failure
             query.receivers.wait(news, max(0.0, until - time.monotonic()), for_idle=self._available_now)
 
     def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
         """The newest rows that there are, for Spark's progress reports."""
-        return None if self._query is None else self._offset(self._query.planner.newest())
+        return None if self._query is None else self._printed(self._query.planner.latest())
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -132,8 +246,10 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLoss: Some are not in the spool any more.
         """
         options = self.options
-        query = self._opened()
-        slices = query.planner.slices(self._rows(start), self._rows(end))
+        begun, ended = self._checked(start), self._checked(end)
+        query = self._opened(begun)
+        query.begin(begun)
+        slices = query.planner.slices(query.own(begun).rows, query.own(ended).rows)
         groups = grouped(slices, options.max_partitions, options.min_partitions)
         if options.transport is SpoolTransport.INLINE:
             return [InlineGroup(query.store, group, self._names) for group in groups]
@@ -151,7 +267,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Stop receiving: what was taken is in the spool, the rest is given back."""
         query, self._query = self._query, None
         if query is not None:
-            query.receivers.stop()
+            query.close()
 
 
 def stream_reader(options: StreamOptions, schema: StructType) -> StompStreamReader:

@@ -1,0 +1,83 @@
+"""Conditional writes to S3, which pyarrow cannot make: by botocore, if it is installed.
+
+On the clusters of AWS and Databricks it always is. The credentials are those that pyarrow would use: the options of the
+spool, or the chain of the environment, profiles and the metadata of the machine.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Final, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+__all__ = ["put_if_new"]
+
+_CONFLICTS: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
+
+
+class _S3(Protocol):
+    """The part of botocore's client that is used; it has no types of its own."""
+
+    def put_object(self, **request: str | bytes) -> object: ...
+
+
+def put_if_new(uri: str, settings: Mapping[str, str], path: str, octets: bytes) -> bool | None:
+    """Write an object unless there is one of that name.
+
+    Args:
+        uri: The location of the spool that the object belongs to.
+        settings: The arguments of its file system.
+        path: The bucket and the key of the object.
+        octets: The content of the object.
+
+    Returns:
+        Whether it was written; None if this store or this machine does not support conditional writes.
+
+    Raises:
+        OSError: The store refused for another reason, or did not answer.
+    """
+    if urlsplit(uri).scheme != "s3" or importlib.util.find_spec("botocore") is None:
+        return None
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional
+
+    bucket, _, key = path.partition("/")
+    try:
+        _client(uri, settings).put_object(Bucket=bucket, Key=key, Body=octets, IfNoneMatch="*")
+    except ClientError as error:
+        code = _code_of(error)
+        if code in _CONFLICTS:
+            return False
+        if code in {"NotImplemented", "InvalidArgument"}:
+            return None
+        raise OSError(f"{code}: {error}") from None
+    except BotoCoreError as error:
+        raise OSError(str(error)) from error
+    return True
+
+
+def _code_of(error: Exception) -> str:
+    """The code of an error of S3. The stubs do not say of what its response is."""
+    match getattr(error, "response", None):
+        case {"Error": {"Code": str(code)}}:
+            return code
+        case _:
+            return ""
+
+
+def _client(uri: str, given: Mapping[str, str]) -> _S3:
+    from botocore.session import get_session  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional
+
+    settings = {**dict(parse_qsl(urlsplit(uri).query)), **given}
+    endpoint = settings.get("endpoint_override")
+    if endpoint and "://" not in endpoint:
+        endpoint = f"{settings.get('scheme', 'https')}://{endpoint}"
+    found: _S3 = get_session().create_client(  # pyright: ignore[reportUnknownMemberType, reportAssignmentType]  # it makes its methods when it runs
+        "s3",
+        region_name=settings.get("region"),
+        endpoint_url=endpoint,
+        aws_access_key_id=settings.get("access_key"),
+        aws_secret_access_key=settings.get("secret_key"),
+        aws_session_token=settings.get("session_token"),
+    )
+    return found
