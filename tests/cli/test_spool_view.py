@@ -16,6 +16,7 @@ pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 from trio_stomp.cli.top import SpoolView
 from trio_stomp.spark import ReceiverState, ReceiverStatus
 from trio_stomp.spark.intake_options import STREAM, destination_folder
+from trio_stomp.spark.query_progress import QueryProgress, write_progress
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spool_store import SpoolLocation
@@ -69,6 +70,17 @@ def test_top_when_a_receiver_cannot_write_then_blocked(cli: Cli, folder: Path) -
     (destination,) = data["destinations"]
     assert (destination["destination"], destination["blocked"]) == ("/queue/a", True)
     assert [each["state"] for each in destination["receivers"]] == ["cannot write", "receiving", "failed"]
+
+
+def test_top_when_a_query_went_on_without_rows_then_says_how_many(cli: Cli, folder: Path) -> None:
+    store = SpoolLocation.of(str(folder)).open(destination_folder("/queue/a"), STREAM)
+    write_progress(store, QueryProgress(spool=mark_spool(store, "/queue/a"), lost=60))
+
+    done = cli("top", "--spool", str(folder), "--once")
+    data = json.loads(cli("top", "--spool", str(folder), "--once", "--json").stdout)
+
+    assert "\n    60 rows missing, left out by failOnDataLoss=false" in done.stdout
+    assert data["destinations"][0]["lost"] == 60
 
 
 @pytest.mark.parametrize(

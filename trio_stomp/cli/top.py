@@ -321,6 +321,8 @@ class SpoolView:
     def _rows(self, found: DestinationStatus) -> list[tuple[str, ...]]:
         # Names, and what a broker has said, are text that others chose.
         rows: list[tuple[str, ...]] = [(one_line(found.destination), f"{found.rows} wait", "", "", "", "")]
+        if found.lost:
+            rows.append((f"    {found.lost} rows missing, left out by failOnDataLoss=false", "", "", "", "", ""))
         rows += [(one_line(text), "", "", "", "", "") for text in found.damaged]
         for each in found.receivers:
             rows.append(self._row(each))

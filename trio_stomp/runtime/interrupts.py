@@ -73,9 +73,9 @@ def _note(function: _HasCode, protected: bool) -> None:  # noqa: FBT001  # as ab
     if not _is_told:
         _noted.append((function, protected))
         return
-    from trio import lowlevel  # noqa: PLC0415  # see above
+    import trio  # noqa: PLC0415  # see above
 
-    (lowlevel.enable_ki_protection if protected else lowlevel.disable_ki_protection)(function)
+    (trio.lowlevel.enable_ki_protection if protected else trio.lowlevel.disable_ki_protection)(function)
 
 
 def tell_trio() -> None:

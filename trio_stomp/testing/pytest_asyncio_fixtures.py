@@ -23,9 +23,9 @@ _SCOPES: Final[tuple[_LoopScope, ...]] = ("session", "package", "module", "class
 
 def _fixture_in(scope: _LoopScope) -> object:
     # A function for each: pytest-asyncio notes the loop on it.
-    async def stomp_broker(stomp_broker_options: BrokerOptions) -> AsyncGenerator[Broker]:
+    async def stomp_broker(stomp_broker_options: BrokerOptions) -> AsyncGenerator[Broker]:  # noqa: ASYNC900  # see below
         async with open_broker(options=stomp_broker_options) as broker:
-            yield broker
+            yield broker  # noqa: ASYNC119  # pytest-asyncio closes it
 
     return pytest_asyncio.fixture(stomp_broker, loop_scope=scope, name=f"_stomp_broker_on_asyncio_{scope}")
 
