@@ -107,7 +107,7 @@ def test_lease_when_an_owner_elsewhere_renews_it_then_refused(store: SpoolStore)
         taken(store, Clock(lambda: write_lease(store, 5, renewed=next(renewals))))
 
 
-def test_lease_when_the_owner_was_suspended_and_replaced_then_it_learns_that_and_replaces_nobody(
+def test_lease_when_its_owner_was_suspended_and_replaced_then_checking_raises_and_nothing_is_overwritten(
     store: SpoolStore,
 ) -> None:
     first = taken(store)

@@ -44,7 +44,7 @@ class Step(enum.Enum):
 
     Attributes:
         MOVE: A preferred host has answered: the connection is left for it.
-        CLOSE: The program leaves, and nothing is unconfirmed any more.
+        CLOSE: The program leaves, and nothing is waited for on another connection: only DISCONNECT may be sent.
         DISCONNECT: DISCONNECT is sent.
         LOSE: The connection has ended, and another one follows.
         INSTALL: Another connection is made.
