@@ -94,7 +94,7 @@ def _try_all(
     folder = _folder(root)
     first = Tree(root, folder / "tree-0")
     chosen_tests = {test: None for each in chosen for test in arguments.tests or suites_of(each.module)}
-    coverage = record(first, folder, [test for test in chosen_tests if (root / test).exists()])
+    coverage = record(first, folder, [test for test in chosen_tests if (root / test).exists()], arguments.jobs)
     print(f"{len(coverage.tests)} tests run them", flush=True)
     trees.put(first)
     for number in range(1, arguments.jobs):

@@ -59,7 +59,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(exitstatus: int) -> None:
     """Write the map: file -> line -> tests."""
-    if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+    if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}:
         # A run that was stopped has not met all tests: mutants of the others would survive.
         return
     measuring = _measuring()

@@ -14,8 +14,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypedDict
 
 import pytest
 
@@ -32,7 +34,8 @@ _OWN: Final = {package: (f"tests/{package}",) for package in ("cli", "otel", "sp
 _CORE: Final = (
     *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers"),
     *("tests/runtime", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),
-    *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py", "tests/test_errors.py"),
+    *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py", "tests/blocking/test_handlers.py"),
+    "tests/test_errors.py",
 )
 _FAST: Final = "not slow and not interop and not spark"
 _COPIED: Final = (PACKAGE, "tests", "examples", "benchmarks", "scripts", "docs", "pyproject.toml", "README.md")
@@ -46,6 +49,16 @@ _MOST_BYTES: Final = 4 * 1024**3
 # Importing hypothesis takes longer than the tests of most mutants: so each process is forked from one that has done it.
 _WARM: Final = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(["mutants_lib.trial", "hypothesis.stateful", "pytest_trio.plugin", "trio.testing"])
+
+
+class Recorded(TypedDict):
+    """What the plugin of `recording.py` writes."""
+
+    tests: list[str]
+    seconds: list[float]
+    lines: dict[str, dict[str, list[int]]]
+    outside: dict[str, list[int]]
+    failed: list[str]
 
 
 class Verdict(enum.Enum):
@@ -180,8 +193,8 @@ def digest(folder: Path, tests: Sequence[str]) -> str:
     return found.hexdigest()[:16]
 
 
-def record(tree: Tree, folder: Path, tests: Sequence[str]) -> Coverage:
-    """Run the tests once, unchanged, and note which runs which lines.
+def record(tree: Tree, folder: Path, tests: Sequence[str], jobs: int) -> Coverage:
+    """Run the tests once, unchanged, and note which runs which lines; some files at a time, on several cores.
 
     What was noted for the same source and tests is used again.
 
@@ -193,22 +206,53 @@ def record(tree: Tree, folder: Path, tests: Sequence[str]) -> Coverage:
         return Coverage.read(found, tree.folder)
     for old in folder.glob("coverage*"):
         old.unlink()
+    named = (tree.folder / test for test in tests)
+    files = sorted({file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])})
+    # Many small parts: which files take long is not known.
+    parts = [part for number in range(8 * jobs) if (part := files[number :: 8 * jobs])]
+    with ThreadPoolExecutor(jobs) as pool:
+        recorded = list(pool.map(partial(_record_part, tree, folder), range(len(parts)), parts))
+    if len(failed := [test for part in recorded for test in part["failed"]]) > _MOST_FAILURES:
+        raise RuntimeError(f"the tests do not pass as they are: {', '.join(failed)}")
+    for test in failed:
+        print(f"left out, it fails as things are: {test}", flush=True)
+    found.write_text(json.dumps(_joined(recorded)), encoding="utf-8")
+    return Coverage.read(found, tree.folder)
+
+
+def _record_part(tree: Tree, folder: Path, number: int, files: Sequence[Path]) -> Recorded:
+    """Run the tests of some files, and note which runs which lines."""
+    found = folder / f"coverage-part-{number}.json"
     data = {
-        "COVERAGE_FILE": str(folder / "coverage.data"),
+        "COVERAGE_FILE": str(folder / f"coverage-{number}.data"),
         "TRIO_STOMP_MUTANTS_MAP": str(found),
         "PYTHONPATH": f"{tree.folder}{os.pathsep}{Path(__file__).resolve().parents[1]}",
     }
     command = [
         *(sys.executable, "-m", "coverage", "run", f"--source={tree.folder / PACKAGE}", "--rcfile=/dev/null"),
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "mutants_lib.recording", "-m", _FAST),
-        *("--basetemp", str(tree.folder / "tmp"), *tests),
+        *("--basetemp", str(tree.folder / f"tmp-{number}"), *(str(each.relative_to(tree.folder)) for each in files)),
     ]
     done = subprocess.run(
         command, cwd=tree.folder, env=environment(tree.folder) | data, check=False, capture_output=True, text=True
     )
-    failed: list[str] = json.loads(found.read_text(encoding="utf-8"))["failed"] if found.exists() else []
-    if done.returncode not in {0, 1} or len(failed) > _MOST_FAILURES or not found.exists():
-        raise RuntimeError(f"the tests do not pass as they are:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
-    for test in failed:
-        print(f"left out, it fails as things are: {test}", flush=True)
-    return Coverage.read(found, tree.folder)
+    # None is chosen where all tests of the part are slow ones.
+    if done.returncode not in {0, 1, pytest.ExitCode.NO_TESTS_COLLECTED} or not found.exists():
+        raise RuntimeError(f"the tests do not run as they are:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+    recorded: Recorded = json.loads(found.read_text(encoding="utf-8"))
+    return recorded
+
+
+def _joined(parts: Sequence[Recorded]) -> Recorded:
+    """What several processes noted, as if one had run all tests."""
+    every = Recorded(tests=[], seconds=[], lines={}, outside={}, failed=[])
+    for part in parts:
+        first = len(every["tests"])
+        every["tests"] += part["tests"]
+        every["seconds"] += part["seconds"]
+        for file, by_line in part["lines"].items():
+            for line, numbers in by_line.items():
+                every["lines"].setdefault(file, {}).setdefault(line, []).extend(first + each for each in numbers)
+        for file, lines in part["outside"].items():
+            every["outside"][file] = sorted({*every["outside"].get(file, ()), *lines})
+    return every
