@@ -1,6 +1,6 @@
 """Types for annotations: what trio_stomp accepts and returns, beyond the classes and errors in `trio_stomp` itself."""
 
-from trio_stomp.brokers import Profile, ProfileName, SendOptions, StreamOffset, SubscribeOptions
+from trio_stomp.brokers import NackMeaning, Profile, ProfileName, SendOptions, StreamOffset, SubscribeOptions
 from trio_stomp.client import (
     BinaryFile,
     BodyFile,
@@ -27,13 +27,14 @@ from trio_stomp.client import (
     TypeValidator,
 )
 from trio_stomp.errors import ConnectFailure, UnconfirmedMessage
-from trio_stomp.protocol import AckName, Headers, HeartBeatTerms, Version
+from trio_stomp.protocol import AckName, Command, Frame, Headers, HeartBeatTerms, Version
 
 __all__ = [
     "AckName",
     "BinaryFile",
     "BodyFile",
     "Codec",
+    "Command",
     "ConnectFailure",
     "ConnectOptions",
     "ConnectionInfo",
@@ -41,10 +42,12 @@ __all__ = [
     "Credentials",
     "Decode",
     "EnvironmentOptions",
+    "Frame",
     "HeaderInput",
     "Headers",
     "HeartBeatTerms",
     "ModelClass",
+    "NackMeaning",
     "ObjectDecoder",
     "Overflow",
     "OverflowName",

@@ -74,10 +74,9 @@ def test_terms_when_two_offers_meet_then_the_larger_wins_and_zero_switches_off(
     client: tuple[int, int], server: tuple[int, int], terms: tuple[int, int]
 ) -> None:
     """Rows 1x-HB-3, 1x-HB-4, 1x-HB-6, 1x-HB-7."""
-    agreed = HeartBeatTerms.agree(
-        client=HeartBeatOffer(can_ms=client[0], want_ms=client[1]),
-        server=HeartBeatOffer(can_ms=server[0], want_ms=server[1]),
-    )
+    offer = HeartBeatOffer(can_ms=client[0], want_ms=client[1])
+
+    agreed = offer.agree(server=HeartBeatOffer(can_ms=server[0], want_ms=server[1]))
 
     assert (agreed.client_sends_ms, agreed.server_sends_ms) == terms
 

@@ -475,7 +475,7 @@ class ClientProtocol:
         terms = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
         # Row 10-HB-14: 1.0 has no heart-beats; RabbitMQ sends the header all the same.
         if version is not Version.V1_0:
-            terms = HeartBeatTerms.agree(client=self._offer, server=HeartBeatOffer.parse(headers.get("heart-beat")))
+            terms = self._offer.agree(server=HeartBeatOffer.parse(headers.get("heart-beat")))
         self.version = version
         self._tolerances = self._tolerances_for(server)
         self._decoder.set_version(version, self._tolerances)

@@ -56,6 +56,16 @@ class HeartBeatOffer:
         # Rounded first: 1.1 * 1000 is 1100.0000000000002, and must not become 1101.
         return cls(can_ms=math.ceil(round(can * 1000, 6)), want_ms=math.ceil(round(want * 1000, 6)))
 
+    def agree(self, *, server: HeartBeatOffer) -> HeartBeatTerms:
+        """Combine the client's offer, this one, with the server's.
+
+        Spec: Heart-beating: "there will be heart-beats every MAX(<cx>,<sy>) milliseconds".
+        """
+        return HeartBeatTerms(
+            client_sends_ms=max(self.can_ms, server.want_ms) if self.can_ms and server.want_ms else 0,
+            server_sends_ms=max(server.can_ms, self.want_ms) if server.can_ms and self.want_ms else 0,
+        )
+
     def __str__(self) -> str:
         return f"{self.can_ms},{self.want_ms}"
 
@@ -74,14 +84,6 @@ class HeartBeatTerms:
 
     client_sends_ms: int
     server_sends_ms: int
-
-    @classmethod
-    def agree(cls, *, client: HeartBeatOffer, server: HeartBeatOffer) -> HeartBeatTerms:
-        """Combine two offers. Spec: Heart-beating: "there will be heart-beats every MAX(<cx>,<sy>) milliseconds"."""
-        return cls(
-            client_sends_ms=max(client.can_ms, server.want_ms) if client.can_ms and server.want_ms else 0,
-            server_sends_ms=max(server.can_ms, client.want_ms) if server.can_ms and client.want_ms else 0,
-        )
 
     @property
     def client_sends_seconds(self) -> float:

@@ -462,5 +462,5 @@ class Conversation:
             headers.append(("server", self._options.server))
         if event.version is not Version.V1_0:
             headers.append(("heart-beat", str(offer)))
-            self.terms = HeartBeatTerms.agree(client=event.offer, server=offer)
+            self.terms = event.offer.agree(server=offer)
         self._send(Command.CONNECTED, headers)
