@@ -10,6 +10,7 @@ import pytest
 
 import trio_stomp
 import trio_stomp.blocking
+from trio_stomp.blocking.verbs import Shown
 
 # What only one of the two has: name -> reason.
 ONLY_ASYNC = {
@@ -164,6 +165,14 @@ def test_verbs_when_asked_for_help_then_their_docstrings_are_those_of_synchronou
         text = inspect.getdoc(function) or ""
         assert text, verb
         assert not re.search(r"\basync (with|for)\b|``await |Cancellation:", text), verb
+        assert "\n" not in text or re.match(r"\S.*\n\n\S", text), verb
+
+
+def test_attributes_when_asked_for_help_then_say_what_the_asynchronous_ones_say() -> None:
+    for ours, theirs in PAIRS.values():
+        for name in (name for name, member in vars(theirs).items() if isinstance(member, Shown)):
+            says = (inspect.getdoc(getattr(ours, name, None)) or "").replace("async with", "with")
+            assert inspect.getdoc(getattr(theirs, name)) == says, name
 
 
 def test_comparison_when_the_two_differ_then_seen() -> None:

@@ -396,7 +396,7 @@ def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: T
         for number in range(3):
             child = os.fork()
             if not child:
-                client.send(QUEUE, b"child %d" % number)
+                client.send(QUEUE, b"child %d" % number, receipt=True, timeout=30)
                 with client.subscribe(f"/queue/{number}") as subscription:
                     client.send(f"/queue/{number}", b"")
                     next(subscription).ack(receipt=True)

@@ -35,6 +35,11 @@ async def connected() -> AsyncGenerator[tuple[Client, Subscription]]:
         yield client, subscription
 
 
+def test_message_when_made_without_a_body_then_type_error_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match="body"):
+        OutgoingMessage(QUEUE)
+
+
 async def plain(client: Client, *args: object, **options: object) -> None:
     await client.send(*args, **options)  # type: ignore[arg-type]  # any of them
 

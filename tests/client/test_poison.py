@@ -310,6 +310,60 @@ async def test_message_when_its_link_always_ends_late_then_it_fails_at_last(
         nursery.cancel_scope.cancel()
 
 
+class Restarting(RawHost):
+    """A host that refuses each second attempt, as one whose broker crashes and starts again."""
+
+    async def open_stream(self) -> trio.abc.Stream:
+        if len(self.dialed) % 2:
+            self.dialed.append(trio.current_time())
+            raise ConnectionRefusedError(111, "Connection refused")
+        return await super().open_stream()
+
+
+async def test_message_when_the_broker_is_away_between_the_closes_then_it_is_not_blamed_for_them(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    broker = Sudden()
+    broker.closes = lambda frame, number: POISON in frame and number < 11
+    async with trio.open_nursery() as nursery:
+        host = Restarting(broker.serve, nursery)
+        async with reconnecting(host, reconnect=QUICK) as client:
+            await client.send("/queue/a", POISON, receipt=True)
+        nursery.cancel_scope.cancel()
+    assert (len(host.dialed), broker.arrived) == (11, [POISON])
+
+
+async def test_messages_when_the_lost_link_had_confirmed_some_then_the_others_are_sent_again_in_one_go(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A close that no message can be blamed for: none has to wait for the RECEIPT of another."""
+
+    async def serve(stream: trio.abc.Stream, number: int) -> None:
+        data = b""
+        async for chunk in stream:
+            first, data = not data, data + chunk
+            if first:
+                await stream.send_all(b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0")
+            receipts = re.findall(rb"\nreceipt:(\S+)", data)
+            if number == 1 and receipts:
+                await stream.send_all(b"RECEIPT\nreceipt-id:%s\n\n\0" % receipts[0])
+                if len(receipts) == 51:
+                    return
+            elif len(receipts) >= 50:
+                for receipt in receipts:
+                    await stream.send_all(b"RECEIPT\nreceipt-id:%s\n\n\0" % receipt)
+
+    async with trio.open_nursery() as nursery:
+        host = RawHost(serve, nursery)
+        async with reconnecting(host, reconnect=QUICK) as client:
+            with trio.fail_after(60):
+                async with client.publisher() as publisher:
+                    for number in range(51):
+                        await publisher.send("/queue/a", b"%d" % number)
+        assert len(host.dialed) == 2
+        nursery.cancel_scope.cancel()
+
+
 async def test_message_when_an_error_comes_between_the_closes_then_a_new_row_begins(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -86,6 +86,14 @@ def test_text_when_it_spells_a_secret_in_any_way_then_masked(spelled: str, sent:
         assert "[redacted]" in masked
 
 
+def test_text_when_python_spells_a_secret_then_masked_to_its_last_character() -> None:
+    secret = "p4ss\x07w0rd\x1b"
+
+    shown = Secrets([("login", "joe"), ("passcode", secret)]).masked(f"no user with {secret!r}, sorry")
+
+    assert shown == "no user with '[redacted]', sorry"
+
+
 @pytest.mark.parametrize("login", ["guest", "joe"])
 @pytest.mark.parametrize("quoted", ["passcode:guest", "password = 'guest'", '"passcode": "guest"', "token,(guest)"])
 def test_text_when_a_name_stands_before_a_secret_then_any_word_is_masked(login: str, quoted: str) -> None:

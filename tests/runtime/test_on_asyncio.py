@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 import trio_stomp
-from trio_stomp import ConnectionClosed, Message, Retry
+from trio_stomp import ConnectionClosed, Message, Reconnect, Retry
 from trio_stomp.runtime import in_thread
-from trio_stomp.testing import ThreadedBroker, run_broker_in_thread
+from trio_stomp.testing import ThreadedBroker, open_broker, run_broker_in_thread
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -90,6 +90,26 @@ def test_client_when_used_from_another_loop_then_runtime_error_says_so(url: str)
 
     async def elsewhere(use: Callable[[], object]) -> None:
         await use()  # type: ignore[misc]  # each gives an awaitable
+
+    asyncio.run(main())
+
+
+def test_client_when_used_from_another_loop_while_it_reconnects_then_refused_too(url: str) -> None:
+    """A task that has to wait for the connection would wait in the wrong loop."""
+
+    async def main() -> None:
+        async with (
+            open_broker() as broker,
+            trio_stomp.connect(broker.url, reconnect=Reconnect(), disconnect_timeout=0.1) as client,
+        ):
+            await broker.stop_listening()
+            broker.drop_connections()
+            await until(lambda: not client.state.healthy)
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                await asyncio.to_thread(asyncio.run, elsewhere(client))
+
+    async def elsewhere(client: trio_stomp.Client) -> None:
+        await client.send(QUEUE, b"x", receipt=True)
 
     asyncio.run(main())
 
