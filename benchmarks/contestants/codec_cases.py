@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from benchmarks.payload import BODY, message, outgoing_headers
-from trio_stomp.protocol import Decoder, Role, Version
+from trio_stomp.protocol import Decoder, Role
+from trio_stomp.types import Version
 
 __all__ = ["DECODED", "ENCODED", "Decode", "Encode", "Outgoing", "cut", "decode_rates", "encode_rates", "frames_of"]
 

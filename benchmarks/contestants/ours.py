@@ -11,7 +11,9 @@ import trio_stomp
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
 from benchmarks.order import Meter, Order, answer
 from benchmarks.payload import BODY, outgoing_headers
-from trio_stomp.protocol import Command, Decoder, Limits, Role, Version, encode_frame
+from trio_stomp import Limits
+from trio_stomp.protocol import Decoder, Role, encode_frame
+from trio_stomp.types import Command, Version
 
 __all__ = ["connection", "main"]
 

@@ -16,7 +16,7 @@ import trio
 import trio_stomp
 from benchmarks.contestants.ours import connection
 from benchmarks.order import Meter, Order, allow_files, answer
-from trio_stomp.protocol import Limits
+from trio_stomp import Limits
 
 __all__ = ["main"]
 

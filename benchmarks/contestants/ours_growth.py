@@ -14,7 +14,9 @@ from typing import Final, NoReturn
 
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY, message
-from trio_stomp.protocol import Command, Decoder, Limits, Role, Version, encode_frame
+from trio_stomp import Limits
+from trio_stomp.protocol import Decoder, Role, encode_frame
+from trio_stomp.types import Command, Version
 
 __all__ = ["SERIES", "exponent", "main"]
 

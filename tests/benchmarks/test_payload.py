@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.contestants.codec_cases import DECODED, cut, frames_of
 from benchmarks.payload import BODY, message
-from trio_stomp.protocol import Command, Decoder, Role, Version
+from trio_stomp.protocol import Decoder, Role
+from trio_stomp.types import Command, Version
 
 CASES = [case for case in DECODED if case != "16 MiB"]
 

@@ -17,6 +17,7 @@ from trio_stomp import (
     ConnectionClosed,
     ConnectionLost,
     DisconnectResult,
+    Hooks,
     LocalProtocolError,
     OutgoingMessage,
     Reconnect,
@@ -25,11 +26,10 @@ from trio_stomp import (
     TransactionLost,
     UnconfirmedError,
 )
+from trio_stomp import Message as AsyncMessage
 from trio_stomp.blocking import Client, Message, Transaction
-from trio_stomp.client import ConnectionInfo, Hooks, SendCallback, Sending
-from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
-from trio_stomp.types import Phase, Version
+from trio_stomp.types import ConnectionInfo, Phase, SendCallback, Sending, Version
 
 QUEUE = "/queue/a"
 

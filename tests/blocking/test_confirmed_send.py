@@ -8,10 +8,9 @@ import pytest
 
 import trio_stomp.blocking
 from tests.kit.ctrl_c import CtrlC
+from trio_stomp import Hooks
 from trio_stomp.blocking import Client
 from trio_stomp.errors import BrokerError, ConnectionClosed, ConnectionLost, LocalProtocolError, StompError
-from trio_stomp.protocol import Command
-from trio_stomp.session import ConnectionInfo, Hooks, SendCallback, Sending
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -19,6 +18,7 @@ from trio_stomp.testing import (
     ThreadedBroker,
     run_broker_in_thread,
 )
+from trio_stomp.types import Command, ConnectionInfo, SendCallback, Sending
 
 QUEUE = "/queue/confirmed"
 

@@ -10,8 +10,8 @@ import pytest
 import trio_stomp.blocking
 from trio_stomp import ConnectionLost, LocalProtocolError, Reconnect, StaleMessage
 from trio_stomp.blocking import Client, Message, Subscription
-from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, ThreadedBroker, run_broker_in_thread
+from trio_stomp.types import Settlement
 
 QUEUE = "/queue/a"
 

@@ -23,8 +23,8 @@ from trio_stomp import (
 )
 from trio_stomp.blocking import Client, Message
 from trio_stomp.blocking.thread import Call
-from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import Settlement
 
 QUEUE = "/queue/a"
 

@@ -16,11 +16,11 @@ import trio
 
 import trio_stomp.blocking
 from tests.kit.ctrl_c import CtrlC
+from trio_stomp import Hooks
 from trio_stomp.blocking import Client
 from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.processes import process
 from trio_stomp.blocking.thread import Call, LoopThread
-from trio_stomp.client import Hooks
 from trio_stomp.errors import ConnectionClosed, OperationTimeout, StompError
 from trio_stomp.testing import ThreadedBroker
 

@@ -6,9 +6,8 @@ import pytest
 
 from trio_stomp import LocalProtocolError, OutgoingMessage, StompError, TransactionLost
 from trio_stomp.blocking import Client, Message, Transaction
-from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
-from trio_stomp.types import TransactionState
+from trio_stomp.types import Settlement, TransactionState
 
 QUEUE = "/queue/a"
 

@@ -17,8 +17,8 @@ from tests.chaos.outcome import Row
 from tests.chaos.victims import EmbeddedVictim, Victim
 from tests.chaos.wires import Befalls, Toward, Trap
 from trio_stomp import PoisonMessage
-from trio_stomp.protocol import Command
 from trio_stomp.testing import AnswerConnect, Broker, RefuseConnection, StallReading, StallWriting, SwallowReceipts
+from trio_stomp.types import Command
 
 __all__ = ["CALM", "Director", "NoRecovery"]
 

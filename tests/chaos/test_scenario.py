@@ -15,8 +15,8 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.outcome import Outcome
 from tests.chaos.scenario import Order, run
 from tests.chaos.victims import EMBEDDED, EmbeddedVictim, Victim
-from trio_stomp.protocol import Command
 from trio_stomp.testing import open_broker
+from trio_stomp.types import Command
 
 
 async def test_run_when_it_does_not_end_in_time_then_it_says_what_is_missing_and_how_to_repeat_it(

@@ -8,8 +8,9 @@ import trio
 
 import trio_stomp
 from trio_stomp import Message
-from trio_stomp.protocol import Command, encode_frame
+from trio_stomp.protocol import encode_frame
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
+from trio_stomp.types import Command
 
 __all__ = ["delivered"]
 

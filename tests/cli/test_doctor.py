@@ -19,10 +19,9 @@ from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port
 from trio_stomp.cli.doctor import Finding, Status, Step, diagnose, exit_code_for, print_finding
 from trio_stomp.cli.running import ExitCode
-from trio_stomp.client import ConnectOptions
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol import Command
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ThreadedBroker, open_broker
+from trio_stomp.types import Command, ConnectOptions
 
 FAILURE = Finding(Step.LOGIN, Status.FAILED, "no\n\x1b[2J", ("try again",))
 MARKS = {Status.OK: "+", Status.WARNING: "!", Status.FAILED: "x", Status.SKIPPED: "-"}

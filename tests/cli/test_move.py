@@ -8,8 +8,8 @@ from tests.cli.conftest import Cli
 from trio_stomp.cli.move import Move, Mover, origin_of
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker, open_broker
+from trio_stomp.types import Command
 
 
 def publish(broker: ThreadedBroker, *bodies: str) -> None:

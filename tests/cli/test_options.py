@@ -7,6 +7,7 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.options import (
     DEFAULT_URL,
@@ -19,7 +20,6 @@ from trio_stomp.cli.options import (
 )
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
 from trio_stomp.cli.running import CommandFailed, ExitCode
-from trio_stomp.client.environment import options_from_environment
 from trio_stomp.session import Settings
 
 

@@ -13,8 +13,8 @@ import trio
 
 from tests.cli.conftest import Cli
 from trio_stomp.cli.running import ExitCode
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
+from trio_stomp.types import Command
 
 pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")

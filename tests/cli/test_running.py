@@ -7,8 +7,8 @@ import textwrap
 import pytest
 import trio
 
+from trio_stomp import connect
 from trio_stomp.cli.running import AsyncCommand, CommandFailed, ExitCode, Stop, ending, exit_code_of, run
-from trio_stomp.client import connect
 from trio_stomp.errors import (
     AuthenticationError,
     BrokerError,

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import Cli
 from trio_stomp.cli.messages import carried
 from trio_stomp.cli.running import ExitCode
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import Command
 
 COMMAND = (sys.executable, "-m", "trio_stomp.cli")
 

@@ -16,8 +16,9 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, DecodeError, LocalProtocolError, Message, Retry
-from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec, codec_of, resent_body
+from trio_stomp.session.bodies import AS_JSON, AS_TEXT, codec_of, resent_body
 from trio_stomp.testing import Broker
+from trio_stomp.types import Codec
 
 ORDER = b'{"number": 7, "city": "\xc4\x8ca"}'
 

@@ -22,9 +22,8 @@ from tests.kit.cancelling import Moment, Outcome, Way, cancelled_at_step, in_eac
 from tests.kit.loops import LOOPS_OF_BROKER, LoopName, nothing_left, wait_all_tasks_blocked
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Subscription, Transaction
-from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import Broker, DelayReceipts, open_broker
-from trio_stomp.types import Settlement, TransactionState
+from trio_stomp.types import Command, Frame, Settlement, TransactionState
 
 pytestmark = pytest.mark.anyio
 in_each_way_there_is = in_each_way(*LOOPS_OF_BROKER)

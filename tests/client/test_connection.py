@@ -10,7 +10,6 @@ import trio.testing
 import trio_stomp
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, ConnectionLost
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -20,6 +19,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
+from trio_stomp.types import Command
 
 
 async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(

@@ -15,8 +15,8 @@ from trio.testing import memory_stream_pair
 import trio_stomp
 from tests.kit.costs import count_calls
 from trio_stomp import Client
-from trio_stomp.protocol import AckName
 from trio_stomp.testing import run_broker_in_thread
+from trio_stomp.types import AckName
 
 MESSAGES = 640
 BODY = b"x" * 200

@@ -14,7 +14,7 @@ import trio.testing
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions, Reaction
 from tests.kit.reconnecting import RawHost, reconnecting
 from trio_stomp import BrokerError, Client, ConnectionLost, Message, PoisonMessage, Reconnect, Retry
-from trio_stomp.protocol import Command, Frame
+from trio_stomp.types import Command, Frame
 
 ACTIVEMQ = "ActiveMQ/6.1"
 QUICK = Reconnect(first_delay=0.01, max_delay=0.01)

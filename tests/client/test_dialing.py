@@ -17,9 +17,8 @@ from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
-from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
-from trio_stomp.types import ProfileName
+from trio_stomp.types import Command, ProfileName, Version
 
 
 @pytest.fixture(scope="module")

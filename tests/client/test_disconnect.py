@@ -11,7 +11,6 @@ import trio.testing
 import trio_stomp
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import ConnectionLost, DisconnectResult, Message
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     DelayReceipts,
@@ -21,6 +20,7 @@ from trio_stomp.testing import (
     StallReading,
     SwallowReceipts,
 )
+from trio_stomp.types import Command
 
 
 async def test_disconnect_when_receipts_are_pending_then_they_are_awaited_before_disconnect(

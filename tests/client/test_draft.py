@@ -14,9 +14,9 @@ import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, Client, LocalProtocolError, NotSupportedError, OutgoingMessage
-from trio_stomp.protocol import Command, Frame, Role
+from trio_stomp.protocol import Role
 from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
-from trio_stomp.types import ConnectOptions, Settlement
+from trio_stomp.types import Command, ConnectOptions, Frame, Settlement
 
 OPTIONS: ConnectOptions = {"versions": ["draft"], "login": "ann", "passcode": "secret"}
 connect_stream = partial(trio_stomp.connect_stream, versions=["draft"], login="ann", passcode="secret")

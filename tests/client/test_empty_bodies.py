@@ -12,7 +12,7 @@ from trio.testing import memory_stream_pair
 import trio_stomp
 from tests.kit.peer import Peer, PeerOptions
 from trio_stomp import Client, Hooks, OutgoingMessage
-from trio_stomp.protocol import Command
+from trio_stomp.types import Command
 
 Send = Callable[[Client, "bytes | str"], Awaitable[object]]
 

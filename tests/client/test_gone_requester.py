@@ -14,8 +14,8 @@ import trio_stomp
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import RawHost, reconnecting
 from trio_stomp import BrokerError, Client, Message, Reconnect, Retry
-from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.types import Command, Frame
 
 POLICY = Reconnect(first_delay=0.1, random=lambda: 1.0)
 

@@ -21,7 +21,7 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import trio_stomp
-from trio_stomp import Client, DecodeError, LocalProtocolError, Message, StompError
+from trio_stomp import AckMode, Client, DecodeError, LocalProtocolError, Message, StompError
 from trio_stomp.brokers import (
     ACTIVEMQ,
     RABBITMQ,
@@ -33,25 +33,15 @@ from trio_stomp.brokers import (
     swallowed_for,
 )
 from trio_stomp.cli.move import origin_of
-from trio_stomp.client import ConnectOptions
 from trio_stomp.otel.context import carries_context
 from trio_stomp.otel.conventions import describe
 from trio_stomp.printable import harmless
-from trio_stomp.protocol import (
-    AckMode,
-    ClientProtocol,
-    Headers,
-    HeartBeatOffer,
-    ServerInfo,
-    ServerProtocol,
-    charset_of,
-    is_mime_type,
-)
+from trio_stomp.protocol import ClientProtocol, HeartBeatOffer, ServerInfo, ServerProtocol, charset_of, is_mime_type
 from trio_stomp.session.bodies import AS_JSON, AS_TEXT, codec_of
 from trio_stomp.testing import Refusal
 from trio_stomp.testing.selector import Selector
 from trio_stomp.transport.websocket_messages import fragments, stomp_frames
-from trio_stomp.types import ConnectionInfo, Sending
+from trio_stomp.types import ConnectionInfo, ConnectOptions, Headers, Sending
 
 SIZE = 64 * 1024
 HARMLESS = 0.01

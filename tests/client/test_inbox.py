@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 from trio_stomp.errors import ConnectionLost, LocalProtocolError, SubscriptionOverflow
-from trio_stomp.protocol import Command, Frame, Headers
-from trio_stomp.session.buffer import Gate, Inbox, Overflow
+from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import was_raised
+from trio_stomp.types import Command, Frame, Headers, Overflow
 
 
 def message(body: bytes = b"x") -> Frame:

@@ -15,7 +15,6 @@ import trio_stomp
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.wire import Wire
 from trio_stomp import HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -27,6 +26,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
+from trio_stomp.types import Command
 
 pytestmark = [pytest.mark.anyio, on_loops(*LOOPS_OF_BROKER)]
 

@@ -22,8 +22,8 @@ import trio_stomp
 from tests.kit.loops import LOOPS_OF_CLIENT, LoopName, run_on, wait_all_tasks_blocked
 from tests.kit.streams import Changes, KitStream
 from trio_stomp import Client, Message, Subscription
-from trio_stomp.protocol import AckName, Command, Frame, FrameReceived, ServerProtocol, Version, encode_frame
-from trio_stomp.types import Settlement
+from trio_stomp.protocol import FrameReceived, ServerProtocol, encode_frame
+from trio_stomp.types import AckName, Command, Frame, Settlement, Version
 
 SESSION = "session-x"
 QUEUES = ("/queue/a", "/queue/b")

@@ -13,7 +13,7 @@ import trio_stomp
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import RawHost, reconnecting
 from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect, RemoteProtocolError
-from trio_stomp.protocol import Command, Frame
+from trio_stomp.types import Command, Frame
 
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 RECONNECT = Reconnect(first_delay=0.1, random=lambda: 1.0)

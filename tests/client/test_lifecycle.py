@@ -10,8 +10,8 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, ConnectionClosed, ConnectionLost, LocalProtocolError
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, open_broker
+from trio_stomp.types import Command
 
 
 class BodyError(Exception):

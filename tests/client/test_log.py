@@ -11,8 +11,8 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
+from trio_stomp.types import Command
 
 
 def _said(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:

@@ -16,9 +16,8 @@ from trio_stomp import (
     OutgoingMessage,
     StaleMessage,
 )
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
-from trio_stomp.types import AckName, Settlement
+from trio_stomp.types import AckName, Command, Settlement
 
 
 async def test_message_when_taken_then_it_tells_what_it_is(

@@ -33,9 +33,8 @@ from trio_stomp import (
     TransactionLost,
     UnconfirmedError,
 )
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
-from trio_stomp.types import ConnectionInfo, ConnectOptions, Phase, Settlement
+from trio_stomp.types import Command, ConnectionInfo, ConnectOptions, Phase, Settlement
 
 FAIL_BACK_AFTER: Final = 10.0
 # A receipt that comes this late leaves time to look at each stage.

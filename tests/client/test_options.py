@@ -7,12 +7,13 @@ from functools import partial
 
 import pytest
 
+from trio_stomp import Hooks, Limits, Reconnect
 from trio_stomp.brokers import ARTEMIS, RABBITMQ
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol import HeartBeatOffer, Limits, Version
-from trio_stomp.session.hooks import Hooks
-from trio_stomp.session.settings import ConnectOptions, Reconnect, Settings
+from trio_stomp.protocol import HeartBeatOffer
+from trio_stomp.session.settings import Settings
 from trio_stomp.transport import Endpoint, Proxy
+from trio_stomp.types import ConnectOptions, Version
 
 
 def test_settings_when_nothing_is_given_then_defaults_are_those_of_the_docs() -> None:

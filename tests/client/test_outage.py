@@ -23,12 +23,11 @@ from trio_stomp import (
     RemoteProtocolError,
 )
 from trio_stomp.client.connecting import _Serving
-from trio_stomp.protocol import Version
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.reconnecting import dial_again
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
-from trio_stomp.types import ConnectionState, Phase
+from trio_stomp.types import ConnectionState, Phase, Version
 
 # What brokers answer CONNECT with that may take it a moment later.
 TEMPORARY = ("broker is starting", "connection limit of virtual host '/' reached", "upgrade to version 4", "")

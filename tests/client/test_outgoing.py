@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from trio_stomp.brokers import ACTIVEMQ, RABBITMQ, Profile
+from trio_stomp.brokers import ACTIVEMQ, RABBITMQ
 from trio_stomp.errors import LocalProtocolError, NotSupportedError
-from trio_stomp.protocol import ClientProtocol, Version
-from trio_stomp.session import HeaderInput, send
+from trio_stomp.protocol import ClientProtocol
+from trio_stomp.session import send
 from trio_stomp.session.connection import Connection
-from trio_stomp.types import SendOptions
+from trio_stomp.types import HeaderInput, Profile, SendOptions, Version
 
 
 def outgoing(

@@ -21,7 +21,7 @@ from trio_stomp import (
     Reconnect,
     Subscription,
 )
-from trio_stomp.protocol import Command, Frame
+from trio_stomp.types import Command, Frame
 
 QUICK = Reconnect(first_delay=0.01, max_delay=0.01)
 SERVERS = pytest.mark.parametrize("server", [RABBITMQ, None], ids=["confirms", "does not confirm"])

@@ -8,8 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+from trio_stomp import Publication
 from trio_stomp.errors import BrokerError, ConnectionLost, DeliveryStatus
-from trio_stomp.session.receipts import Publication, Receipts, Window
+from trio_stomp.session.receipts import Receipts, Window
 
 
 class Calls:

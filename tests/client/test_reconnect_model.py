@@ -34,11 +34,10 @@ from tests.kit.peer import Peer, PeerOptions
 from tests.kit.wire import Ending, Wire, WireEnd
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
 from trio_stomp.client.connecting import _Serving
-from trio_stomp.protocol import Command, Frame
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
-from trio_stomp.session.state import Phase
 from trio_stomp.transport.urls import Endpoint
+from trio_stomp.types import Command, Frame, Phase
 
 FAIL_BACK_AFTER = 3.0
 POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, fail_back_after=FAIL_BACK_AFTER, random=lambda: 1.0)

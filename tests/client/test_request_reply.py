@@ -18,7 +18,6 @@ from trio_stomp import (
     RequestTimeout,
     Subscription,
 )
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -28,6 +27,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
+from trio_stomp.types import Command
 
 
 @asynccontextmanager

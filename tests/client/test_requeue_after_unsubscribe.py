@@ -13,14 +13,13 @@ import trio.testing
 import trio_stomp
 from trio_stomp import BrokerError, Client, NotSupportedError
 from trio_stomp.brokers import ACTIVEMQ
-from trio_stomp.protocol import Command, Frame, Headers
 from trio_stomp.session.connection import Left, Unsubscribing
 from trio_stomp.session.requeue_after_unsubscribe import (
     RequeueAfterUnsubscribe,
     unsubscribing_at,
 )
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
-from trio_stomp.types import AckName
+from trio_stomp.types import AckName, Command, Frame, Headers
 
 # --- which deliveries came too late -----------------------------------------------------------------------------------
 

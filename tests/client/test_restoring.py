@@ -12,7 +12,6 @@ import trio_stomp
 from tests.kit.reconnecting import Host, RawHost, reconnecting
 from tests.kit.streams import ByteStream
 from trio_stomp import BrokerError, Client, DeliveryStatus, DisconnectResult, Publication, UnconfirmedError
-from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -23,7 +22,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
-from trio_stomp.types import Phase, ProfileName
+from trio_stomp.types import Command, Frame, Phase, ProfileName, Version
 
 
 @asynccontextmanager

@@ -14,8 +14,7 @@ import trio.testing
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
 from tests.kit.reconnecting import AT_ONCE, RawHost, reconnecting
 from trio_stomp import BrokerError, ConnectionLost, Reconnect, Subscription
-from trio_stomp.protocol import Command, Frame
-from trio_stomp.types import ConnectionState, Phase
+from trio_stomp.types import Command, ConnectionState, Frame, Phase
 
 ACTIVEMQ = "ActiveMQ/6.1"
 DOWN = "home node of queue is down"

@@ -38,9 +38,8 @@ from trio_stomp import (
     StompError,
     TransactionLost,
 )
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
-from trio_stomp.types import BodyFile, ConnectionInfo, SendCallback, Sending
+from trio_stomp.types import BodyFile, Command, ConnectionInfo, SendCallback, Sending
 
 KIB: Final = 1024
 BODY: Final = b"".join(number.to_bytes(4) for number in range(200 * KIB)) + b"at the end"

@@ -13,7 +13,6 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
 from trio_stomp import Client, DeliveryStatus, OutgoingMessage, Publication, Publisher
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     DelayReceipts,
@@ -22,6 +21,7 @@ from trio_stomp.testing import (
     SwallowReceipts,
     open_scripted_peer,
 )
+from trio_stomp.types import Command
 
 QUEUE = "/queue/a"
 

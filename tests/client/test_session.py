@@ -9,7 +9,6 @@ import trio
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting, settings_for
 from trio_stomp import Client, ConnectionLost, Message, Reconnect
-from trio_stomp.protocol import Command, Version
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnecting import supervise
 from trio_stomp.session.send import prepare, send_prepared
@@ -24,7 +23,7 @@ from trio_stomp.testing import (
     SwallowReceipts,
     open_broker,
 )
-from trio_stomp.types import Phase
+from trio_stomp.types import Command, Phase, Version
 
 
 async def test_verbs_when_there_is_no_connection_then_they_wait_for_the_next(

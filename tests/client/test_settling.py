@@ -8,7 +8,6 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, LocalProtocolError, NotSupportedError
-from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -17,7 +16,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
-from trio_stomp.types import AckName, Settlement
+from trio_stomp.types import AckName, Command, Frame, Settlement
 
 
 async def fill(client: Client, destination: str, count: int) -> None:

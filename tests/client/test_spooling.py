@@ -27,10 +27,10 @@ from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BodySpoolError, ConnectionLost, HeartBeatTimeout, Limits, LocalProtocolError, Reconnect
-from trio_stomp.protocol import Command, HeartBeatOffer
+from trio_stomp.protocol import HeartBeatOffer
 from trio_stomp.session.spool import SpooledBody
 from trio_stomp.testing import Broker, open_broker
-from trio_stomp.types import Settlement
+from trio_stomp.types import Command, Settlement
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

@@ -19,10 +19,9 @@ from trio_stomp import (
     QueueArguments,
     SubscriptionOverflow,
 )
-from trio_stomp.protocol import Command
 from trio_stomp.session.subscription_state import StreamPosition
 from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
-from trio_stomp.types import Settlement, SubscribeOptions
+from trio_stomp.types import Command, Settlement, SubscribeOptions
 
 # --- taking messages --------------------------------------------------------------------------------------------------
 

@@ -45,10 +45,9 @@ from trio_stomp import (
     UnconfirmedError,
     UnconfirmedTimeout,
 )
-from trio_stomp.protocol import AckName, Command
 from trio_stomp.session import limits
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, StallReading, SwallowReceipts, open_broker
-from trio_stomp.types import Settlement, TransactionState
+from trio_stomp.types import AckName, Command, Settlement, TransactionState
 
 pytestmark = pytest.mark.anyio
 

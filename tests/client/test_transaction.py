@@ -22,7 +22,6 @@ from trio_stomp import (
     Transaction,
     TransactionLost,
 )
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -33,7 +32,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
-from trio_stomp.types import Settlement, TransactionState
+from trio_stomp.types import Command, Settlement, TransactionState
 
 LARGE = b"x" * 1_000_000
 

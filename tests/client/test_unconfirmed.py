@@ -10,8 +10,8 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import ConnectionLost, LocalProtocolError
-from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, ScriptedPeer, SwallowReceipts, open_scripted_peer
+from trio_stomp.types import Command, Frame
 
 
 async def taken(broker: Broker, count: int) -> list[str]:

@@ -9,7 +9,7 @@ import trio.testing
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import RawHost, reconnecting
 from trio_stomp import BrokerError, Client, Reconnect
-from trio_stomp.protocol import Command, Frame
+from trio_stomp.types import Command, Frame
 
 
 @pytest.fixture

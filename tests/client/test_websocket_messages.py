@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from trio_stomp.protocol import Command, Version, encode_frame
+from trio_stomp.protocol import encode_frame
 from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, fragments, pieces, stomp_frames
+from trio_stomp.types import Command, Version
 
 LONG = b"SEND\ndestination:/queue/a\ncontent-length:5\n\na\0b\0c\0"
 SHORT = b"SEND\ndestination:/queue/a\n\ntext\0"

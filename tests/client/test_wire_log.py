@@ -12,9 +12,10 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol import Command, Frame, Headers, Version, Violation, encode_frame
+from trio_stomp.protocol import Violation, encode_frame
 from trio_stomp.session.wire_log import WireLog, wire_log
 from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
+from trio_stomp.types import Command, Frame, Headers, Version
 
 NAME = "trio_stomp.wire"
 

@@ -13,8 +13,9 @@ from tests.kit.costs import count_calls
 from trio_stomp import Client, LocalProtocolError, Message, Retry
 from trio_stomp.client.dead_letters import FailureCounts, dead_letter_headers
 from trio_stomp.client.work import BlockingReport
-from trio_stomp.protocol import Command, Frame, Version, encode_frame
+from trio_stomp.protocol import encode_frame
 from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
+from trio_stomp.types import Command, Frame, Version
 
 
 def test_delay_when_attempts_grow_then_its_bound_doubles_up_to_the_cap() -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.conformance.vectors import Json, Vector, integer, mapping, pairs, sequence, text
+from trio_stomp import Limits
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
-from trio_stomp.protocol import ALL_VERSIONS, Decoder, DraftDecoder, Frame, Limits, Role, Version, settle
+from trio_stomp.protocol import ALL_VERSIONS, Decoder, DraftDecoder, Role, settle
+from trio_stomp.types import Frame, Version
 
 __all__ = [
     "Outcome",

@@ -7,17 +7,8 @@ from collections.abc import Callable
 from tests.conformance.decode_checks import check_decode, decode_chunks, frame_decoder
 from tests.conformance.vectors import Json, Vector, pairs, sequence, text
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
-from trio_stomp.protocol import (
-    Command,
-    HeartBeatOffer,
-    HeartBeatTerms,
-    ServerInfo,
-    Version,
-    encode_frame,
-    encode_heart_beat,
-    missing_header,
-    text_of,
-)
+from trio_stomp.protocol import HeartBeatOffer, ServerInfo, encode_frame, encode_heart_beat, missing_header, text_of
+from trio_stomp.types import Command, HeartBeatTerms, Version
 
 __all__ = ["check"]
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from trio_stomp import Limits
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol import Command, Decoder, DraftDecoder, Frame, Headers, Limits, Role, Tolerances, Version
+from trio_stomp.protocol import Decoder, DraftDecoder, Role, Tolerances
+from trio_stomp.types import Command, Frame, Headers, Version
 
 __all__ = [
     "Read",

@@ -9,8 +9,10 @@ import pytest
 
 from tests.conformance.counting import Watched
 from tests.kit.costs import expect_below, measures_memory
+from trio_stomp import Limits
 from trio_stomp.errors import LimitExceeded
-from trio_stomp.protocol import Decoder, DraftDecoder, Limits, Role, Tolerances, Version
+from trio_stomp.protocol import Decoder, DraftDecoder, Role, Tolerances
+from trio_stomp.types import Version
 
 pytestmark = pytest.mark.slow
 

@@ -17,28 +17,25 @@ from tests.conformance.streams import (
     read_all,
     sender_of,
 )
+from trio_stomp import AckMode, Limits
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol import (
-    AckMode,
     ClientEvent,
     ClientProtocol,
-    Command,
     Decoder,
     DraftClientProtocol,
     DraftDecoder,
     DraftServerProtocol,
-    Frame,
-    Limits,
     MessagesReceived,
     ReceiptsReceived,
     Role,
     ServerProtocol,
     State,
     Tolerances,
-    Version,
     Violation,
     encode_frame,
 )
+from trio_stomp.types import Command, Frame, Version
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ from tests.kit.streams import abort
 from tests.kit.tapped_stream import TappedStream, frames_of
 from tests.testing.raw_client import connected as connected_raw
 from trio_stomp import (
+    AckMode,
     AuthenticationError,
     BrokerError,
     ConnectError,
@@ -18,26 +19,21 @@ from trio_stomp import (
     DisconnectResult,
     HeartBeatTimeout,
     LimitExceeded,
+    Limits,
     LocalProtocolError,
     Publication,
     StompError,
     UnconfirmedError,
 )
 from trio_stomp.protocol import (
-    AckMode,
     ClientProtocol,
-    Command,
     ConnectRequested,
     Decoder,
-    Frame,
-    Headers,
     HeartBeatOffer,
-    Limits,
     MessagesReceived,
     ReceiptsReceived,
     Role,
     ServerProtocol,
-    Version,
 )
 from trio_stomp.testing import (
     AnswerConnect,
@@ -47,6 +43,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
+from trio_stomp.types import Command, Frame, Headers, Version
 
 pytestmark = pytest.mark.anyio
 on_each_loop = on_loops(*LOOPS_OF_BROKER)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from pyarrow import RecordBatch
 
+from trio_stomp import OutgoingMessage
 from trio_stomp.blocking import Client
-from trio_stomp.client import OutgoingMessage
 from trio_stomp.spark import sink_writer
 from trio_stomp.spark.sink_rows import Messages
 from trio_stomp.spark.sink_writer import TaskPlan

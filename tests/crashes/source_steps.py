@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 import pyarrow as pa
 
 from tests.crashes.sink_steps import replace
-from trio_stomp.client import Message, Subscription
+from trio_stomp import Message, Subscription
 from trio_stomp.spark import intake
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.recent_ids import RecentIds

@@ -9,8 +9,8 @@ import pytest
 
 from tests.examples.started import DEADLINE, command_of
 from tests.kit.needed import needs
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import Command
 
 needs("celery")
 

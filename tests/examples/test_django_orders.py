@@ -16,8 +16,8 @@ import pytest
 from tests.examples.started import DEADLINE, ROOT
 from tests.examples.web_service import Service
 from tests.kit.needed import needs
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import Command
 
 needs("django")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from trio_stomp.protocol import AckMode, Command, Frame, Headers
+from trio_stomp import AckMode
+from trio_stomp.types import Command, Frame, Headers
 
 __all__ = ["Complaint", "Delivery", "Fate", "Ledger"]
 

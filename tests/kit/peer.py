@@ -14,17 +14,8 @@ import anyio
 
 from tests.kit.ledger import Complaint, Ledger
 from tests.kit.streams import BROKEN, ByteStream, Changes, abort
-from trio_stomp.protocol import (
-    ALL_VERSIONS,
-    NO_HEART_BEAT,
-    Command,
-    Frame,
-    HeartBeatOffer,
-    ServerProtocol,
-    State,
-    Version,
-    Violation,
-)
+from trio_stomp.protocol import ALL_VERSIONS, NO_HEART_BEAT, HeartBeatOffer, ServerProtocol, State, Violation
+from trio_stomp.types import Command, Frame, Version
 
 __all__ = ["KNOWN", "RABBITMQ", "Peer", "PeerOptions", "Reaction"]
 

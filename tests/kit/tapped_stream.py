@@ -6,7 +6,8 @@ import anyio
 import trio
 
 from tests.kit.streams import ByteStream, KitBrokenError, KitStream, abort
-from trio_stomp.protocol import Command, Decoder, Frame, Role, Version, settle
+from trio_stomp.protocol import Decoder, Role, settle
+from trio_stomp.types import Command, Frame, Version
 
 __all__ = ["TappedStream", "frames_of"]
 

@@ -11,8 +11,9 @@ from wsproto.events import AcceptConnection, Event, Request
 
 from tests.kit.wire import Wire
 from trio_stomp.runtime import as_byte_stream
-from trio_stomp.session.settings import ConnectOptions, Settings
+from trio_stomp.session.settings import Settings
 from trio_stomp.transport.websocket import WebSocketStream, open_websocket
+from trio_stomp.types import ConnectOptions
 
 __all__ = ["FarEnd", "Opened", "opened", "settings_for"]
 

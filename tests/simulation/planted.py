@@ -19,14 +19,14 @@ import pytest
 import trio
 
 from tests.simulation.scenario import Result, simulate
-from trio_stomp import Client
+from trio_stomp import Client, Publication
 from trio_stomp.client import connecting
 from trio_stomp.client.client import session_of
 from trio_stomp.errors import StompError
 from trio_stomp.session import connection_tasks, reconnecting, resubscribing
 from trio_stomp.session.buffer import Inbox
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.receipts import Publication, Receipts, Window
+from trio_stomp.session.receipts import Receipts, Window
 from trio_stomp.session.session import Session
 
 __all__ = ["PLANTED", "planted", "search"]

@@ -11,13 +11,13 @@ import pytest
 
 from tests.spark.receiving import identity_of_an_ended_process, write
 from trio_stomp.errors import StompError
-from trio_stomp.protocol import Command
 from trio_stomp.spark.batch_drain import drain
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
 from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
 from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
+from trio_stomp.types import Command
 
 QUEUE = "/queue/a"
 

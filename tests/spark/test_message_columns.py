@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from trio_stomp.client import Message, connect
+from trio_stomp import Message, connect
 from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received, SchemaDiffers, completed
 from trio_stomp.spark.option_reader import OptionReader
 from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of

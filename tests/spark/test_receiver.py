@@ -18,7 +18,6 @@ from trio.testing import MockClock
 
 from tests.spark.receiving import left, numbers_in, publish, segments_in, wait_until_left
 from trio_stomp.errors import ConnectionLost, StompError
-from trio_stomp.protocol import Command
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
@@ -27,6 +26,7 @@ from trio_stomp.spark.segments import list_spool
 from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
+from trio_stomp.types import Command
 
 PATIENCE = 120.0
 

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from trio_stomp.client import OutgoingMessage
+from trio_stomp import OutgoingMessage
 from trio_stomp.spark.sink_identity import OrdinalIds
 from trio_stomp.spark.sink_rows import Messages, RowRules
 

@@ -12,9 +12,8 @@ import trio
 
 import trio_stomp.blocking
 from tests.crashes.sink_steps import SinkStep, watched_task
-from trio_stomp.client import Reconnect
+from trio_stomp import Reconnect
 from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
-from trio_stomp.protocol import Command, Frame
 from trio_stomp.spark.sink_identity import DedupIds
 from trio_stomp.spark.sink_rows import RowRules
 from trio_stomp.spark.sink_writer import TaskPlan, WriteMode, Written, write_task
@@ -29,6 +28,7 @@ from trio_stomp.testing import (
     open_scripted_peer,
     run_broker_in_thread,
 )
+from trio_stomp.types import Command, Frame
 
 QUEUE = "/queue/a"
 ARTEMIS = "ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine"

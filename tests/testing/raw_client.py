@@ -9,8 +9,9 @@ import anyio
 
 from tests.kit.loops import has_virtual_time
 from tests.kit.streams import ByteStream
-from trio_stomp.protocol import Command, Decoder, Frame, Role, Version, encode_frame
+from trio_stomp.protocol import Decoder, Role, encode_frame
 from trio_stomp.testing import Broker
+from trio_stomp.types import Command, Frame, Version
 
 
 class RawClient:

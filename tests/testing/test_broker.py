@@ -7,8 +7,8 @@ from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock, wait_
 
 from tests.kit.certificates import client_context, server_context
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker
+from trio_stomp.types import Command, Version
 
 
 async def over_socket(broker: Broker) -> RawClient:

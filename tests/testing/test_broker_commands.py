@@ -5,8 +5,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
+from trio_stomp.types import Command, Frame, Version
 
 ALL = pytest.mark.parametrize("version", list(Version))
 SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])

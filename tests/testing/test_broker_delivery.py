@@ -8,8 +8,8 @@ from trio.testing import MockClock
 
 import trio_stomp
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import BrokerOptions, open_broker
+from trio_stomp.types import Command, Version
 
 OWN, RABBITMQ, ACTIVEMQ, ARTEMIS = None, "RabbitMQ/3.13", "ActiveMQ/6.1", "ActiveMQ-Artemis/2.44.0"
 

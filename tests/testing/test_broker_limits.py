@@ -11,9 +11,10 @@ import trio_stomp
 from tests.kit.certificates import client_context, server_context
 from tests.testing.flood import FLOODS, MIB, broker_process, run_floods
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command, Limits
+from trio_stomp import Limits
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, Refusal, open_broker
 from trio_stomp.testing.memory import Memory
+from trio_stomp.types import Command
 
 
 def memory(broker: Broker) -> Memory:

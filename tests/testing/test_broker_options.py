@@ -3,8 +3,8 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from trio_stomp.protocol import Version
 from trio_stomp.testing import BrokerOptions
+from trio_stomp.types import Version
 
 
 class Settings(TypedDict, total=False):

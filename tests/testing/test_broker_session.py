@@ -5,8 +5,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, StallReading, open_broker
+from trio_stomp.types import Command, Version
 
 BEATS = BrokerOptions(heart_beat=(1.0, 1.0), heart_beat_grace=2.0)
 

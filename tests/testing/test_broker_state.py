@@ -2,10 +2,9 @@ from collections import Counter
 
 import pytest
 
-from trio_stomp.protocol import Command, Headers
-from trio_stomp.testing import BrokerOptions
-from trio_stomp.testing.broker_state import BrokerState, BrokerStatistics
-from trio_stomp.testing.refusals import Refusal
+from trio_stomp.testing import BrokerOptions, BrokerStatistics, Refusal
+from trio_stomp.testing.broker_state import BrokerState
+from trio_stomp.types import Command, Headers
 
 USERS = BrokerOptions(logins={"alice": "s3cret"})
 

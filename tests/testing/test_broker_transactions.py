@@ -1,11 +1,11 @@
 import pytest
 
 from tests.testing.test_deliveries import Scene
-from trio_stomp.protocol import AckMode
+from trio_stomp import AckMode
+from trio_stomp.testing import Refusal
 from trio_stomp.testing.broker_transactions import Claim, Transactions
 from trio_stomp.testing.deliveries import Consumer
 from trio_stomp.testing.destinations import StoredMessage
-from trio_stomp.testing.refusals import Refusal
 
 
 def message(body: str = "x") -> StoredMessage:

@@ -8,8 +8,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, open_broker
+from trio_stomp.types import Command
 
 _SUBSCRIPTIONS = 400
 # In messages copied and delivered. Several tasks may have had their turn between two looks.

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from trio_stomp.protocol import Command, Decoder, Frame, Limits, Role, Version, encode_frame
+from trio_stomp import Limits
+from trio_stomp.protocol import Decoder, Role, encode_frame
 from trio_stomp.testing import BrokerOptions
 from trio_stomp.testing.broker_state import BrokerState
 from trio_stomp.testing.conversation import Conversation, Stage
+from trio_stomp.types import Command, Frame, Version
 
 ALL = pytest.mark.parametrize("version", list(Version))
 SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])

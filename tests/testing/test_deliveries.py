@@ -1,4 +1,4 @@
-from trio_stomp.protocol import AckMode
+from trio_stomp import AckMode
 from trio_stomp.testing.deliveries import Consumer
 from trio_stomp.testing.destinations import Dirty, Queue, StoredMessage
 

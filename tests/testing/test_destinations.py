@@ -1,7 +1,7 @@
 import pytest
 
+from trio_stomp.testing import Refusal
 from trio_stomp.testing.destinations import Dirty, Queue, StoredMessage, Topic
-from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
 
 

@@ -2,7 +2,6 @@ import dataclasses
 
 import pytest
 
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     AnswerConnect,
     DelayReceipts,
@@ -16,6 +15,7 @@ from trio_stomp.testing import (
     StallWriting,
     SwallowReceipts,
 )
+from trio_stomp.types import Command
 
 RULES = [
     RefuseConnection(),

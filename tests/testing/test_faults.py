@@ -3,7 +3,6 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     AnswerConnect,
     DelayReceipts,
@@ -19,6 +18,7 @@ from trio_stomp.testing import (
     SwallowReceipts,
     open_broker,
 )
+from trio_stomp.types import Command
 
 
 async def receipts(client: RawClient, count: int) -> list[str]:

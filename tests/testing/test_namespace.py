@@ -3,12 +3,11 @@ import itertools
 import pytest
 
 from tests.testing.test_destinations import Taken
-from trio_stomp.protocol import Headers
-from trio_stomp.testing import BrokerOptions, NackPolicy
+from trio_stomp.testing import BrokerOptions, NackPolicy, Refusal
 from trio_stomp.testing.destinations import StoredMessage, Taker
 from trio_stomp.testing.namespace import Namespace, global_name, is_topic, with_global_reply_to
-from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
+from trio_stomp.types import Headers
 
 
 def namespace(options: BrokerOptions | None = None) -> Namespace:

@@ -24,7 +24,6 @@ from tests.kit.loops import (
 )
 from tests.kit.on_asyncio import run_on_asyncio
 from trio_stomp import Client, ConnectError, ConnectionLost
-from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -39,6 +38,7 @@ from trio_stomp.testing import (
     open_memory_links,
     open_scripted_peer,
 )
+from trio_stomp.types import Command
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.kit.needed import needs
 from tests.testing.raw_client import RawClient
-from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
+from trio_stomp.types import Command
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import ScriptMismatchError, open_memory_links
 from trio_stomp.testing.scripted_line import Line
+from trio_stomp.types import Command, Version
 
 
 async def test_line_when_frames_come_in_pieces_then_gathers_them_and_their_bytes() -> None:

@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import MemoryLink, ScriptedPeer, ScriptMismatchError, open_scripted_peer
+from trio_stomp.types import Command, Version
 
 CONNECT = b"CONNECT\naccept-version:1.0,1.1,1.2\nhost:h\nheart-beat:1000,0\n\n\0"
 

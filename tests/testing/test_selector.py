@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trio_stomp.testing.refusals import Refusal
+from trio_stomp.testing import Refusal
 from trio_stomp.testing.selector import Selector
 
 HEADERS = {

@@ -14,7 +14,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Request, TextMessage
 from wsproto.frame_protocol import CloseReason
 
-from trio_stomp.protocol import Limits
+from trio_stomp import Limits
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
 CONNECT = "CONNECT\naccept-version:1.2\nhost:h\n\n\0"
