@@ -8,7 +8,7 @@ from tests.conformance.decode_checks import check_decode, decode_chunks, frame_d
 from tests.conformance.vectors import Json, Vector, pairs, sequence, text
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol import HeartBeatOffer, ServerInfo, encode_frame, encode_heart_beat, missing_header, text_of
-from trio_stomp.types import Command, HeartBeatTerms, Version
+from trio_stomp.types import Command, Version
 
 __all__ = ["check"]
 
@@ -106,7 +106,7 @@ def _check_heart_beat(vector: Vector) -> list[str]:
     found: dict[str, Json] = {}
     failure: Exception | None = None
     try:
-        terms = HeartBeatTerms.agree(client=offer("connect"), server=offer("connected"))
+        terms = offer("connect").agree(server=offer("connected"))
         found = {"client_sends_ms": terms.client_sends_ms, "server_sends_ms": terms.server_sends_ms}
     except RemoteProtocolError as error:
         failure = error
