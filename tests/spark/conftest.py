@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the room: starting it takes longer than most of them."""
+"""One Spark session for all of these tests: starting it takes longer than most of them."""
 
 from __future__ import annotations
 

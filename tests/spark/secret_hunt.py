@@ -147,6 +147,11 @@ def use(hunt: Hunt, folder: Path, options: dict[str, str]) -> None:
     for statement in ("DESCRIBE EXTENDED hunted", "SHOW CREATE TABLE hunted", "EXPLAIN EXTENDED SELECT * FROM hunted"):
         hunt.run(statement, spark.sql(statement).collect)
     spark.sql("DROP TABLE hunted")
+    spark.conf.unset("spark.sql.planChangeLog.level")
+    given = ", ".join(f"{name} '{value}'" for name, value in source.items())
+    hunt.run("view", lambda: spark.sql(f"CREATE TEMPORARY VIEW hunted_view USING stomp OPTIONS ({given})"))
+    for statement in ("EXPLAIN EXTENDED SELECT * FROM hunted_view", "DESCRIBE EXTENDED hunted_view"):
+        hunt.run(statement, spark.sql(statement).collect)
 
 
 def fail(hunt: Hunt, folder: Path, options: dict[str, str]) -> None:

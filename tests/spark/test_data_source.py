@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from tests.spark.receiving import QUEUE, publish
 from trio_stomp.errors import StompError
 from trio_stomp.spark import StompDataSource
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.spark_schema import spark_schema
+from trio_stomp.testing import ThreadedBroker
 
 NEEDED = {"brokers": "stomp://localhost:61613", "subscribe": "/queue/a", "spoolLocation": "/spool"}
 
@@ -55,6 +59,20 @@ def test_schema_when_a_needed_option_is_missing_then_it_says_which(option: str) 
         source.schema()
 
 
+def test_source_when_spark_passes_no_options_then_it_says_what_to_use_in_place_of_a_table() -> None:
+    source = StompDataSource({})
+    columns = spark_schema(MessageColumns())
+
+    for ask in (
+        source.schema,
+        lambda: source.reader(columns),
+        lambda: source.streamReader(columns),
+        lambda: source.writer(columns, overwrite=False),
+    ):
+        with pytest.raises(ValueError, match="CREATE TEMPORARY VIEW .* USING stomp OPTIONS"):
+            ask()
+
+
 def test_load_when_an_option_is_wrong_then_it_fails(spark: SparkSession) -> None:
     given = {**NEEDED, "maxOffsetPerTrigger": "5"}
 
@@ -62,6 +80,19 @@ def test_load_when_an_option_is_wrong_then_it_fails(spark: SparkSession) -> None
         spark.readStream.format("stomp").options(**given).load()
     with pytest.raises(AnalysisException, match="did you mean 'maxOffsetsPerTrigger'"):
         spark.read.format("stomp").options(**given).load()
+
+
+def test_view_when_made_with_sql_then_its_rows_are_the_messages_each_time(
+    spark: SparkSession, connection: dict[str, str], threaded_broker: ThreadedBroker, tmp_path: Path
+) -> None:
+    publish(threaded_broker, range(5))
+    given = {**connection, "subscribe": QUEUE, "spoolLocation": str(tmp_path / "spool"), "idleTimeoutMs": "300"}
+    options = ", ".join(f"{name} '{value}'" for name, value in given.items())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING stomp OPTIONS ({options})")
+
+    for _ in range(2):
+        found = spark.sql("SELECT CAST(CAST(body AS STRING) AS INT) AS n FROM orders WHERE NOT redelivered").collect()
+        assert sorted(row.n for row in found) == list(range(5))
 
 
 def test_reader_when_an_option_is_unknown_then_the_nearest_is_named() -> None:

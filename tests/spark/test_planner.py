@@ -106,6 +106,31 @@ def test_batch_when_limited_then_the_oldest_rows_first_and_no_more(store: SpoolS
     assert planner.next({"a": 1, "b": 3}, 2) == {"a": 3, "b": 3}
 
 
+def test_batch_when_limited_in_bytes_then_as_many_rows_as_fit_but_at_least_one(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2", "3", "4"], time=1)
+    write(store, "a", 5, ["5", "6"], time=2)
+    planner = started(store)
+    (first, second) = list_spool(store).segments["a"]
+    row, other = first.size // first.rows, second.size // second.rows
+
+    assert planner.next({}, None, most_bytes=1) == {"a": 1}
+    assert planner.next({}, None, most_bytes=3 * row + 8) == {"a": 3}
+    assert planner.next({}, 2, most_bytes=3 * row + 8) == {"a": 2}
+    assert planner.next({}, None, most_bytes=first.size + other + 8) == {"a": 5}
+    assert planner.next({"a": 5}, None, most_bytes=1) == {"a": 6}
+    assert planner.next({}, None, most_bytes=first.size + second.size) == {"a": 6}
+
+
+def test_rows_when_they_wait_then_counted_in_all_shards(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2", "3"])
+    write(store, "b", 1, ["4"])
+    planner = started(store)
+    planner.next({}, 1)
+
+    assert planner.waiting({}) == 4
+    assert planner.waiting({"a": 2, "b": 1}) == 1
+
+
 @pytest.mark.parametrize("is_new", [False, True])
 def test_copies_when_planned_then_left_out_of_the_batch_each_time_it_is_run(store: SpoolStore, is_new: bool) -> None:
     write(store, "a", 1, ["1", "2", "3"], time=1)

@@ -15,6 +15,7 @@ def test_options_when_only_the_needed_are_given_then_the_others_are_the_defaults
 
     assert options.intake.destination == "/queue/a"
     assert (options.receivers, options.max_rows, options.transport) == (1, None, SpoolTransport.FILE)
+    assert (options.max_bytes, options.min_rows, options.max_delay) == (None, 1, 900.0)
     assert (options.min_partitions, options.max_partitions) == (1, 8)
     assert options.intake.max_spool_bytes == 4 * 1024**3
     assert (options.poll_timeout, options.available_idle, options.available_timeout) == (0.2, 2.0, 300.0)
@@ -27,6 +28,9 @@ def test_options_when_all_are_given_then_read() -> None:
     given = {
         "receivers": "3",
         "maxOffsetsPerTrigger": "50_000",
+        "maxBytesPerTrigger": "8m",
+        "minOffsetsPerTrigger": "100",
+        "maxTriggerDelayMs": "5000",
         "minPartitions": "2",
         "maxPartitions": "4",
         "maxSpoolBytes": "64m",
@@ -41,6 +45,7 @@ def test_options_when_all_are_given_then_read() -> None:
     options = StreamOptions.read({**NEEDED, **given})
 
     assert (options.receivers, options.max_rows, options.transport) == (3, 50_000, SpoolTransport.INLINE)
+    assert (options.max_bytes, options.min_rows, options.max_delay) == (8 * 1024**2, 100, 5.0)
     assert (options.min_partitions, options.max_partitions, options.intake.max_spool_bytes) == (2, 4, 64 * 1024**2)
     assert (options.poll_timeout, options.available_idle, options.available_timeout) == (0.1, 0.5, 9.0)
     assert not options.fail_on_data_loss
@@ -68,6 +73,7 @@ def test_rows_when_they_travel_in_the_plan_then_a_batch_is_bounded_by_itself() -
         ({"maxOffsetPerTrigger": "1"}, "did you mean 'maxOffsetsPerTrigger'"),
         ({"spoolTransport": "smoke"}, "'spoolTransport' must be file or inline, got 'smoke'"),
         ({"minPartitions": "9"}, "'minPartitions' is 9 and 'maxPartitions' is 8"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is 9, and a batch has at most 8 rows"),
         ({"receivers": "2", "subscribe": "/topic/a"}, "gives each of them every message"),
         ({"receivers": "-1"}, "'receivers' must be a whole number from 0"),
         ({"path": "/queue/a"}, "a destination is no path"),

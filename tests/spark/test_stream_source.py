@@ -82,6 +82,21 @@ def at(offset: dict[str, object], row: int) -> dict[str, object]:
     return offset_of(QUEUE, replace(found, rows={shard: row}))
 
 
+# What a query with one receiver reports when all is well and nothing waits.
+QUIET = {"rowsWaiting": 0, "receivers": 1, "redelivered": 0, "copiesLeftOut": 0, "rowsLost": 0}
+
+
+def metrics(reader: StompStreamReader, newest: dict[str, object]) -> dict[str, int]:
+    """The metrics that a reader reports beside the newest offset; the age of what waits is only looked at."""
+    reported = reader.reportLatestOffset()
+    assert reported is not None
+    found = reported.pop("metrics")
+    assert reported == newest
+    assert isinstance(found, dict)
+    assert (found.pop("oldestWaitingMs") > 0) == (found["rowsWaiting"] > 0)
+    return found
+
+
 def segments(folder: Path) -> int:
     """How many segments are in the spool."""
     return len(list(folder.glob("spool/*/stream/segments/*/seg-*")))
@@ -126,8 +141,37 @@ def test_offset_when_there_is_a_limit_then_no_further(threaded_broker: ThreadedB
     end = until(reader, start, 100)
 
     assert reader.latestOffset(start, ReadMaxRows(30)) == at(end, 30)
+    assert metrics(reader, end) == {**QUIET, "rowsWaiting": 70}
     assert reader.latestOffset(at(end, 90), ReadMaxRows(30)) == end
-    assert reader.reportLatestOffset() == end
+    assert metrics(reader, end) == QUIET
+
+
+def test_offset_when_rows_are_too_few_then_a_batch_waits_for_more_or_until_the_delay_is_over(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    publish(threaded_broker, range(10))
+    reader = make(minOffsetsPerTrigger="11", maxTriggerDelayMs="3600000")
+    start = reader.initialOffset()
+    while total(reader.reportLatestOffset() or start) < 10:
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    publish(threaded_broker, [10])
+    end = until(reader, start, 11)
+    reader.stop()
+
+    # Rows that wait longer than this are enough in any number.
+    impatient = make(minOffsetsPerTrigger="11", maxTriggerDelayMs="1")
+    publish(threaded_broker, [11])
+    assert total(until(impatient, end, 12)) == 12
+
+
+def test_offset_when_limited_in_bytes_then_no_further(threaded_broker: ThreadedBroker, make: MakeReader) -> None:
+    publish(threaded_broker, range(100))
+    reader = make(maxBytesPerTrigger="1")
+
+    end = until(reader, reader.initialOffset(), 1)
+
+    assert total(reader.latestOffset(end, ReadAllAvailable())) == 2
 
 
 def test_offset_when_nothing_comes_then_the_old_one_after_a_while(make: MakeReader) -> None:
@@ -520,6 +564,18 @@ def test_stream_when_the_spool_was_deleted_before_a_planned_batch_ran_then_it_fa
     stream.run(failOnDataLoss="false")
 
     assert stream.table() == [*range(10), *range(30, 35)]
+
+
+def test_progress_when_spark_reports_it_then_it_has_the_metrics_of_the_source(
+    stream: Stream, threaded_broker: ThreadedBroker
+) -> None:
+    publish(threaded_broker, range(30))
+    query = stream.start(available_now=True, maxOffsetsPerTrigger="10")
+    assert query.awaitTermination(PATIENCE)
+
+    sources = [json.loads(each.json)["sources"][0] for each in query.recentProgress]
+    waiting = [each["latestOffset"]["metrics"]["rowsWaiting"] for each in sources if each["numInputRows"]]
+    assert waiting == [20, 10, 0]
 
 
 def test_stream_when_run_with_another_queue_then_refused(stream: Stream, threaded_broker: ThreadedBroker) -> None:

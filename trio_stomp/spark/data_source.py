@@ -30,31 +30,47 @@ class StompDataSource(DataSource):
         """The name of the format."""
         return "stomp"
 
+    @property
+    def _given(self) -> Mapping[str, str]:
+        """The options, if there are any.
+
+        Raises:
+            OptionError: Spark passes on none, as it does for a table.
+        """
+        if not self.options:
+            msg = (
+                "no options have arrived: Spark does not pass the OPTIONS of CREATE TABLE ... USING stomp to a source "
+                "in Python. Use CREATE TEMPORARY VIEW ... USING stomp OPTIONS (...) instead, or give a DataFrame a name: "
+                "spark.read.format('stomp').options(...).load().createOrReplaceTempView('orders')"
+            )
+            raise OptionError(msg)
+        return self.options
+
     def schema(self) -> StructType:
         """The columns of messages. Spark asks for them in ``load()``, which is when wrong options should fail.
 
         Raises:
             OptionError: Neither ``spark.read`` nor ``spark.readStream`` could take the options.
         """
-        _refuse_unusable(self.options)
-        return spark_schema(MessageColumns.read(OptionReader(self.options)))
+        _refuse_unusable(self._given)
+        return spark_schema(MessageColumns.read(OptionReader(self._given)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A destination, drained."""
-        return batch_reader(BatchOptions.read(self.options), schema)
+        return batch_reader(BatchOptions.read(self._given), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A destination as a stream."""
-        reader = stream_reader(StreamOptions.read(self.options), schema)
+        reader = stream_reader(StreamOptions.read(self._given), schema)
         return reader if HAS_ADMISSION_CONTROL else WithoutAdmissionControl(reader)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """The sink of a DataFrame."""
-        return batch_writer(SinkOptions.read(self.options), schema, overwrite=overwrite)
+        return batch_writer(SinkOptions.read(self._given), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802  # Spark's signature
         """The sink of a stream."""
-        return stream_writer(SinkOptions.read(self.options), schema, overwrite=overwrite)
+        return stream_writer(SinkOptions.read(self._given), schema, overwrite=overwrite)
 
 
 def _refuse_unusable(options: Mapping[str, str]) -> None:

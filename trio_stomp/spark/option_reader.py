@@ -150,9 +150,18 @@ class OptionReader:
         Raises:
             OptionError: It is not a size.
         """
+        number = self.size_or_none(name)
+        return default if number is None else number
+
+    def size_or_none(self, name: str) -> int | None:
+        """Read a size if one was given; see `size`.
+
+        Raises:
+            OptionError: It is not a size.
+        """
         value = self._take(name)
         if value is None:
-            return default
+            return None
         plain = value.strip().lower().removesuffix("b")
         unit = _SIZES.get(plain[-1:], 1)
         number = _whole(plain[:-1] if unit > 1 else plain)

@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from trio_stomp.spark.lease import Lease, SpoolTaken
@@ -44,6 +45,8 @@ _RELEASE_BYTES: Final = 16 * 1024**2
 _RETIRED_SECONDS: Final = 3600.0
 # A query without a checkpoint begins behind what was written down, so this is what it may repeat after a crash.
 _PROGRESS_SECONDS: Final = 1.0
+# Each status of a receiver is an object to read.
+_STATUS_SECONDS: Final = 1.0
 # An error does not name more shards than this.
 _NAMED: Final = 5
 
@@ -138,6 +141,10 @@ class Planner:
         self._gaps_told: set[_Gap] = set()
         # When spool.json was written: it never is again, unless the spool is replaced.
         self._about: tuple[float, int] | None = None
+        # How many copies were left out, and the receivers, as they were when their statuses were last read.
+        self._copies = 0
+        self._running: list[ReceiverStatus] = []
+        self._asked = -_STATUS_SECONDS
         # Spark asks for the end of a batch, for the newest rows and for the slices: one listing for all of them.
         self._listed: Listing | None = None
         store.remove_halves()
@@ -287,13 +294,17 @@ class Planner:
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
-    def next(self, begun: Offsets, most: int | None, until: Offsets | None = None) -> Offsets:
+    def next(
+        self, begun: Offsets, most: int | None, until: Offsets | None = None, most_bytes: int | None = None
+    ) -> Offsets:
         """The end of the next batch.
 
         Args:
             begun: Where it begins. Spark is done with everything before.
             most: Maximum number of rows.
             until: The last row of each shard that may be in it; None: all that there are.
+            most_bytes: How many bytes its rows may take in the spool, the rows of a segment being equally large. A
+                single row may take more.
 
         Returns:
             Its end; the same offset if there are no rows.
@@ -313,24 +324,33 @@ class Planner:
         self._retire(begun_all, listing)
         self._tell()
         end = dict(begun)
-        left = most
+        left, left_bytes = inf if most is None else most, inf if most_bytes is None else most_bytes
         taken: list[Segment] = []
         for segment in _behind(begun_all, listing):
-            if left is not None and left <= 0:
-                break
             last = segment.last if until is None else min(segment.last, until.get(segment.shard, 0))
             rows = last - max(begun_all.get(segment.shard, 0), segment.first - 1)
             if rows <= 0:
                 continue
+            row_bytes = segment.size / segment.rows
+            fitting = max(left_bytes // row_bytes, 0 if taken else 1)
+            some = int(min(rows, left, fitting))
+            if some <= 0:
+                break
             taken.append(segment)
-            some = rows if left is None else min(rows, left)
             end[segment.shard] = last - rows + some
-            left = None if left is None else left - some
+            left, left_bytes = left - some, left_bytes - some * row_bytes
+            if some < rows:
+                break
         self._plan(taken, listing)
         if end == begun:
             return begun
         finished = self._progress.finished
         return {shard: row for shard, row in end.items() if row > finished.get(shard, -1)}
+
+    def waiting(self, begun: Offsets) -> int:
+        """How many rows are behind an offset, copies included."""
+        begun_all = {**self._progress.finished, **begun}
+        return sum(max(0, row - begun_all.get(shard, 0)) for shard, row in self.newest().items())
 
     def newest(self) -> Offsets:
         """The newest rows that there are."""
@@ -443,6 +463,7 @@ class Planner:
         for segment, copies in zip(wanted, self._ids.copies_in(wanted), strict=True):
             if copies:
                 logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
+                self._copies += len(copies)
             # A planner that died, or one with another checkpoint, may have decided in another order.
             if copies or segment.drops_name in listing.drops:
                 if not is_checked:
@@ -608,10 +629,40 @@ class Planner:
 
     def receivers(self) -> list[ReceiverStatus]:
         """Return the receivers that write their status, and are not known to have ended."""
-        found = self._list().statuses
-        silent = self._watch.silent(found)
-        statuses = (read_status(self._store, shard) for shard in found if shard not in silent)
+        return self._alive(self._list())
+
+    def _alive(self, listing: Listing) -> list[ReceiverStatus]:
+        silent = self._watch.silent(listing.statuses)
+        statuses = (read_status(self._store, shard) for shard in listing.statuses if shard not in silent)
         return [each for each in statuses if each is not None and not each.is_over()]
+
+    # --- metrics ------------------------------------------------------------------------------------------------------
+
+    def metrics(self, planned: Offsets) -> dict[str, int]:
+        """Return what users watch a query by, for Spark's progress reports.
+
+        Args:
+            planned: The offset up to which batches were planned.
+
+        Raises:
+            SpoolError: The spool cannot be read.
+            SpoolTaken: Another query reads it.
+        """
+        listing = self._listed or self._list()
+        now = self._monotonic()
+        if now - self._asked >= _STATUS_SECONDS:
+            self._asked, self._running = now, self._alive(listing)
+        begun_all = {**self._progress.finished, **planned}
+        oldest = next(iter(_behind(begun_all, listing)), None)
+        waited = 0.0 if oldest is None else max(0.0, self._store_time() - oldest.time / 1000)
+        return {
+            "rowsWaiting": self.waiting(planned),
+            "oldestWaitingMs": int(1000 * waited),
+            "receivers": len(self._running),
+            "redelivered": sum(each.redelivered for each in self._running),
+            "copiesLeftOut": self._copies,
+            "rowsLost": self.lost,
+        }
 
 
 def refuse_other_spool(store: SpoolStore, begun: Offset, *, fail_on_data_loss: bool) -> None:

@@ -16,6 +16,8 @@ __all__ = ["SpoolTransport", "Start", "StreamOptions"]
 
 _POLL_SECONDS: Final = 0.2
 _MAX_PARTITIONS: Final = 8
+# As in Spark's source for Kafka.
+_MAX_DELAY_SECONDS: Final = 900.0
 _AVAILABLE_IDLE_SECONDS: Final = 2.0
 _AVAILABLE_SECONDS: Final = 300.0
 # The driver keeps the rows inside the plan of a batch, more than once.
@@ -78,6 +80,9 @@ class StreamOptions:
         receivers: How many processes receive, each with a connection and a shard of the spool; 1: the driver's own;
             0: none, others fill the spool.
         max_rows: Maximum number of rows in a batch; None: all.
+        max_bytes: How many bytes its rows may take in the spool; None: any number.
+        min_rows: How many rows must wait before a batch begins.
+        max_delay: Seconds since the last batch after which fewer are enough.
         min_partitions: Minimum number of tasks that read a batch, if it has enough rows.
         max_partitions: Maximum number of tasks.
         poll_timeout: How many seconds Spark's request for new rows waits for some.
@@ -92,6 +97,9 @@ class StreamOptions:
     intake: IntakeOptions
     receivers: int
     max_rows: int | None
+    max_bytes: int | None
+    min_rows: int
+    max_delay: float
     min_partitions: int
     max_partitions: int
     poll_timeout: float
@@ -115,6 +123,9 @@ class StreamOptions:
             intake=IntakeOptions.read(reader),
             receivers=reader.whole("receivers", 1, least=0),
             max_rows=_INLINE_ROWS if max_rows is None and transport is SpoolTransport.INLINE else max_rows,
+            max_bytes=reader.size_or_none("maxBytesPerTrigger"),
+            min_rows=reader.whole("minOffsetsPerTrigger", 1),
+            max_delay=reader.seconds("maxTriggerDelayMs", _MAX_DELAY_SECONDS),
             min_partitions=reader.whole("minPartitions", 1),
             max_partitions=reader.whole("maxPartitions", _MAX_PARTITIONS),
             poll_timeout=reader.seconds("pollTimeoutMs", _POLL_SECONDS),
@@ -133,6 +144,12 @@ class StreamOptions:
             msg = (
                 f"the option 'minPartitions' is {self.min_partitions} and 'maxPartitions' is {self.max_partitions}; "
                 "the first must not be the larger one"
+            )
+            raise OptionError(msg)
+        if self.max_rows is not None and self.min_rows > self.max_rows:
+            msg = (
+                f"the option 'minOffsetsPerTrigger' is {self.min_rows}, and a batch has at most {self.max_rows} rows "
+                "(maxOffsetsPerTrigger, or 10000 with spoolTransport=inline); the first must not be the larger one"
             )
             raise OptionError(msg)
         if self.receivers > 1 and self.intake.destination.startswith(_COPYING):

@@ -75,6 +75,9 @@ class _Query:
                 self.begin(begun)
             undo.pop_all()
         self.receivers = QueryReceivers(options, self.planner)
+        # Up to which row batches were planned, and when.
+        self.planned: Offsets = {}
+        self._planned = time.monotonic()
         # With Trigger.AvailableNow: when receiving ends at the latest, and then the newest rows of the run.
         self.until = time.monotonic() + options.available_timeout
         self.last: Offsets | None = None
@@ -109,6 +112,14 @@ class _Query:
             refuse_other_spool(self.store, offset, fail_on_data_loss=self.options.fail_on_data_loss)
             self._gone.add(offset.spool)
         return self.planner.earliest()
+
+    def is_due(self, begun: Offsets) -> bool:
+        """Whether enough rows wait for a batch, or it has waited long enough for them."""
+        options, now = self.options, time.monotonic()
+        if self.planner.waiting(begun) < options.min_rows and now - self._planned < options.max_delay:
+            return False
+        self._planned = now
+        return True
 
     def begin(self, begun: Offset) -> None:
         """Check where this process begins, if it did not know that when it opened the spool.
@@ -207,7 +218,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest(self, start: dict[str, object], begun: Offset, limit: ReadLimit) -> dict[str, object]:
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         query = self._opened(begun)
-        rows = query.own(begun).rows
+        query.planned = rows = query.own(begun).rows
         is_snapshot = self._available_now and not self.options.available_idle
         if not is_snapshot:
             query.receivers.start()
@@ -224,8 +235,10 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     query.receivers.stop()
                     query.last = query.planner.latest().rows
             is_over = is_over or query.last is not None
-            end = query.planner.next(rows, most, query.last)
-            if end != rows:
+            end = query.planner.next(rows, most, query.last, self.options.max_bytes)
+            # A run that ends, and a source that has failed, hand out what there is.
+            if end != rows and (self._available_now or failure is not None or query.is_due(rows)):
+                query.planned = end
                 return self._printed(replace(begun, spool=query.planner.spool, rows=end, retired=query.planner.retired))
             if is_over:
                 return dict(start)
@@ -234,8 +247,14 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             query.receivers.wait(news, max(0.0, until - time.monotonic()), for_idle=self._available_now)
 
     def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
-        """The newest rows that there are, for Spark's progress reports."""
-        return None if self._query is None else self._printed(self._query.planner.latest())
+        """The newest rows that there are and the metrics of the query, for Spark's progress reports.
+
+        PySpark gives a source no other place for metrics: only the JVM's own count what a Python source sends.
+        """
+        query = self._query
+        if query is None:
+            return None
+        return {**self._printed(query.planner.latest()), "metrics": query.planner.metrics(query.planned)}
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
