@@ -69,7 +69,7 @@ def test_source_when_spark_passes_no_options_then_it_says_what_to_use_in_place_o
         lambda: source.streamReader(columns),
         lambda: source.writer(columns, overwrite=False),
     ):
-        with pytest.raises(ValueError, match="CREATE TEMPORARY VIEW .* USING stomp OPTIONS"):
+        with pytest.raises(ValueError, match=r"CREATE TEMPORARY VIEW .* USING stomp OPTIONS"):
             ask()
 
 

@@ -84,3 +84,20 @@ def test_folders_when_names_are_nearly_the_same_then_they_differ() -> None:
 
     assert len(folders) == 4
     assert all(name.startswith("queue-a-b-") for name in folders)
+
+
+def test_destinations_when_several_are_given_then_known_by_one_name_in_any_order() -> None:
+    first, second = read(subscribe='["/queue/b", "/queue/a"]'), read(subscribe='["/queue/a", "/queue/b"]')
+
+    assert first.destinations == ("/queue/b", "/queue/a")
+    assert first.destination == second.destination == '["/queue/a", "/queue/b"]'
+    assert destination_folder(first.destination).startswith("queue-a-queue-b-")
+    assert len(destination_folder("/queue/" + "x" * 1000)) < 255
+    # One alone is as if it were not in an array.
+    assert read(subscribe='["/queue/a"]').destination == "/queue/a"
+
+
+@pytest.mark.parametrize("given", ["[", "[]", '["/queue/a", 1]', '["/queue/a", "/queue/a"]', '[""]', "[[]]"])
+def test_destinations_when_they_are_no_array_of_names_then_refused(given: str) -> None:
+    with pytest.raises(OptionError, match="'subscribe' must be a destination, or a JSON array of different ones"):
+        read(subscribe=given)

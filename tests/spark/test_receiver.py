@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import threading
@@ -17,7 +18,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.spark.receiving import left, numbers_in, publish, segments_in, wait_until_left
-from trio_stomp.errors import ConnectionLost, StompError
+from trio_stomp.errors import BrokerError, ConnectionLost, StompError
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
@@ -587,6 +588,90 @@ def test_copies_when_acks_were_lost_and_the_receiver_died_then_planned_once(
     kit.start(kit.options())
     wait_until_left(threaded_broker, 0)
     assert planned(kit) == list(range(32))
+
+
+# --- several destinations ---------------------------------------------------------------------------------------------
+
+BOTH = json.dumps(["/queue/a", "/queue/b"])
+
+
+def publish_to_both(broker: Broker) -> None:
+    """A message that was copied to two queues has one id, and is two messages."""
+    for number in range(300):
+        for queue in ("/queue/a", "/queue/b"):
+            broker.publish(queue, str(number), [("dedup-id", f"id-{number}")])
+
+
+def rows_of_both(kit: Kit) -> list[tuple[str, int, str]]:
+    """What the planner makes of the spool: destinations, numbers and ids."""
+    options = kit.options(subscribe=BOTH).intake
+    planner = Planner(
+        options.open_spool("stream"),
+        destination=options.destination,
+        window=options.dedupe.wanted,
+        max_bytes=1 << 30,
+        fail_on_data_loss=True,
+    )
+    group = SegmentGroup(planner.slices({}, planner.next({}, None)))
+    names = ["destination", "body", "stable_id"]
+    found = (batch.to_pydict() for batch in rows_of(options.spool, group, names))
+    return [(each[0], int(each[1]), each[2]) for batch in found for each in zip(*map(batch.get, names), strict=True)]
+
+
+async def wait_until_both_are_empty(broker: Broker) -> None:
+    await broker.wait_until(
+        lambda: not any(broker.depth(queue) + broker.unacknowledged(queue) for queue in ("/queue/a", "/queue/b"))
+    )
+
+
+@pytest.mark.parametrize("cuts", [(), (3000, 12_000, 5000, 20_000)], ids=["whole links", "links that break"])
+def test_destinations_when_there_are_two_then_each_message_of_each_is_planned_once(
+    threaded_broker: ThreadedBroker, kit: Kit, cuts: tuple[int, ...]
+) -> None:
+    threaded_broker.call(publish_to_both)
+    for octets in cuts:
+        threaded_broker.call(partial(break_after, octets=octets))
+
+    _, told = kit.start(kit.options(subscribe=BOTH, prefetch="50"))
+    threaded_broker.call(wait_until_both_are_empty)
+    told.wait(lambda told: told.idles > 0)
+
+    expected = [(queue, number, f"{queue} id-{number}") for queue in ("/queue/a", "/queue/b") for number in range(300)]
+    assert sorted(rows_of_both(kit)) == sorted(expected)
+
+
+def test_destinations_when_only_one_is_quiet_then_the_receiver_is_not_idle(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    _, told = kit.start(kit.options(subscribe=BOTH, idle=0.3))
+    told.wait(lambda told: told.last == 0)
+    for number in range(10):
+        publish(threaded_broker, [number])
+        time.sleep(0.1)
+    assert told.idles == 0
+    told.wait(lambda told: told.idles > 0)
+
+
+def test_destinations_when_there_is_a_limit_then_no_more_rows_and_the_rest_stays(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    threaded_broker.call(publish_to_both)
+
+    thread, told = kit.start(kit.options(subscribe=BOTH, max_rows=450, prefetch="100"))
+
+    assert thread.join(PATIENCE)
+    assert (told.last, told.failures) == (450, [])
+    depths = threaded_broker.call(lambda broker: broker.depth("/queue/a") + broker.depth("/queue/b"))
+    assert depths == 150
+
+
+def test_destinations_when_the_broker_refuses_one_then_the_receiver_fails_with_its_words(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    _, told = kit.start(kit.options(subscribe=json.dumps(["/queue/a", "x" * 2000])))
+    told.wait(lambda told: bool(told.failures))
+
+    assert isinstance(told.failures[0], BrokerError)
 
 
 def test_broker_when_it_cannot_be_reached_then_the_failure_is_told(threaded_broker: ThreadedBroker, kit: Kit) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import pytest
 from pyspark.errors import PySparkException
@@ -90,9 +90,8 @@ def metrics(reader: StompStreamReader, newest: dict[str, object]) -> dict[str, i
     """The metrics that a reader reports beside the newest offset; the age of what waits is only looked at."""
     reported = reader.reportLatestOffset()
     assert reported is not None
-    found = reported.pop("metrics")
+    found = cast("dict[str, int]", reported.pop("metrics"))
     assert reported == newest
-    assert isinstance(found, dict)
     assert (found.pop("oldestWaitingMs") > 0) == (found["rowsWaiting"] > 0)
     return found
 

@@ -40,8 +40,8 @@ class StompDataSource(DataSource):
         if not self.options:
             msg = (
                 "no options have arrived: Spark does not pass the OPTIONS of CREATE TABLE ... USING stomp to a source "
-                "in Python. Use CREATE TEMPORARY VIEW ... USING stomp OPTIONS (...) instead, or give a DataFrame a name: "
-                "spark.read.format('stomp').options(...).load().createOrReplaceTempView('orders')"
+                "in Python. Use CREATE TEMPORARY VIEW ... USING stomp OPTIONS (...) instead, or give a DataFrame a "
+                "name: spark.read.format('stomp').options(...).load().createOrReplaceTempView('orders')"
             )
             raise OptionError(msg)
         return self.options

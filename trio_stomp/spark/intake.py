@@ -183,7 +183,7 @@ class Intake:
     def _encoded(self, broker: str, messages: Sequence[Message]) -> tuple[Segment, pa.Buffer]:
         seconds = self._now()
         options = self._options
-        received = [Received(message=each, seconds=seconds, stable_id=options.dedupe.id_of(each)) for each in messages]
+        received = [Received(message=each, seconds=seconds, stable_id=options.id_of(each)) for each in messages]
         octets = encoded(options.columns.batch(received, self.last + 1), options.segment_format)
         if options.dedupe.wanted is None:
             suspects = 0

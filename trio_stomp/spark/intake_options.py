@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.spark.connection_options import Connection, ConnectionOptions
@@ -16,7 +18,7 @@ from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segments import SegmentFormat
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
-__all__ = ["STREAM", "Dedupe", "IntakeOptions", "destination_folder"]
+__all__ = ["STREAM", "Dedupe", "IntakeOptions", "destination_folder", "destinations_of", "named_together"]
 
 # The part of a spool that streams use.
 STREAM: Final = "stream"
@@ -33,6 +35,8 @@ _WINDOW: Final = Window(rows=500_000, seconds=3600.0)
 _HEADER: Final = "header:"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _DIGEST_BYTES: Final = 4
+# File systems allow 255 bytes in a name.
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,7 @@ class IntakeOptions:
 
     Attributes:
         connection: How to reach the broker.
-        destination: Where the messages are.
+        destinations: Where the messages are.
         subscribe_headers: More headers of SUBSCRIBE.
         selector: The ``selector`` header, if the broker supports it.
         spool: Where the rows are kept.
@@ -104,7 +108,7 @@ class IntakeOptions:
     """
 
     connection: Connection
-    destination: str
+    destinations: tuple[str, ...]
     subscribe_headers: tuple[tuple[str, str], ...]
     selector: str | None
     spool: SpoolLocation
@@ -133,7 +137,7 @@ class IntakeOptions:
             raise OptionError(msg)
         return cls(
             connection=connection or ConnectionOptions.read(reader),
-            destination=reader.required("subscribe", "/queue/flights"),
+            destinations=destinations_of(reader),
             subscribe_headers=tuple(reader.headers("subscribeHeaders").items()),
             selector=reader.text("selector"),
             spool=SpoolLocation.of(
@@ -148,6 +152,19 @@ class IntakeOptions:
             dedupe=Dedupe.read(reader),
             columns=MessageColumns.read(reader),
         )
+
+    @property
+    def destination(self) -> str:
+        """The name by which spool and offsets know the destinations: several have one name, in whichever order."""
+        return named_together(self.destinations)
+
+    def id_of(self, message: Message) -> str | None:
+        """What names a message through all its deliveries, where something does.
+
+        Two queues may each have a copy of one message, with the same id, so that of several destinations says which.
+        """
+        found = self.dedupe.id_of(message)
+        return found if found is None or len(self.destinations) == 1 else f"{message.subscription.destination} {found}"
 
     def open_spool(self, use: str) -> SpoolStore:
         """The folder of the destination in the spool.
@@ -165,18 +182,60 @@ class IntakeOptions:
         """How many messages come into one segment at most: what is not acknowledged is never more than the prefetch."""
         return min(self.segment_rows, self.prefetch)
 
-    def subscribe(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
-        """Subscribe to the destination."""
-        return client.subscribe(
-            self.destination,
-            ack="client",
-            prefetch=self.prefetch,
-            headers=self.subscribe_headers,
-            selector=self.selector,
+    @asynccontextmanager
+    async def subscribe(self, client: Client) -> AsyncGenerator[list[Subscription]]:
+        """Subscribe to each destination, for the length of a block.
+
+        Raises:
+            StompError: The broker refuses one of them.
+
+        Cancellation: there are no subscriptions.
+        """
+        async with AsyncExitStack() as open_ones:
+            yield [
+                await open_ones.enter_async_context(
+                    client.subscribe(
+                        destination,
+                        ack="client",
+                        prefetch=self.prefetch,
+                        headers=self.subscribe_headers,
+                        selector=self.selector,
+                    )
+                )
+                for destination in self.destinations
+            ]
+
+
+def destinations_of(reader: OptionReader) -> tuple[str, ...]:
+    """Read the option ``subscribe``: a destination, or a JSON array of several.
+
+    Raises:
+        OptionError: It is neither, or one is listed twice.
+    """
+    value = reader.required("subscribe", "/queue/flights")
+    if not value.lstrip().startswith("["):
+        return (value,)
+    try:
+        found: object = json.loads(value)
+    except ValueError:
+        found = None
+    listed = cast("list[object]", found) if isinstance(found, list) else []
+    names = tuple(each for each in listed if isinstance(each, str) and each.strip())
+    if not names or len(set(names)) < len(listed):
+        msg = (
+            "the option 'subscribe' must be a destination, or a JSON array of different ones such as "
+            f'["/queue/flights", "/queue/delays"], got {value!r}'
         )
+        raise OptionError(msg)
+    return names
+
+
+def named_together(destinations: Sequence[str]) -> str:
+    """The name of destinations that are read as one stream."""
+    return destinations[0] if len(destinations) == 1 else json.dumps(sorted(destinations))
 
 
 def destination_folder(destination: str) -> str:
     """The folder for what comes from a destination: two of them never share one."""
     digest = hashlib.blake2b(destination.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-    return f"{_PLAIN.sub('-', destination).strip('-')}-{digest}"
+    return f"{_PLAIN.sub('-', destination).strip('-')[:_SHOWN]}-{digest}"

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -170,6 +170,9 @@ class _Receiver:
         self._rows_then = 0
         self._last_rows = current_time()
         self._is_over = False
+        # One subscription at a time writes; and those from which nothing has come for a while.
+        self._turn = anyio.Lock()
+        self._idle: set[str] = set()
 
     # --- status -------------------------------------------------------------------------------------------------------
 
@@ -262,33 +265,62 @@ class _Receiver:
         options = self._intake_options
         while True:  # noqa: ASYNC913  # each round connects
             try:
-                async with options.connection.dial() as client, options.subscribe(client) as subscription:
+                async with options.connection.dial() as client, options.subscribe(client) as subscriptions:
                     self._status = replace(self._status, broker=client.server or client.profile.name)
                     with self._working():
-                        await self._receive(client, subscription)
+                        await self._receive(client, subscriptions)
                     return
             except ConnectionLost:
                 # A link that flaps must not end the receiver while rows arrive.
                 if current_time() - self._last_rows >= options.connection.reconnect_timeout:
                     raise
 
-    async def _receive(self, client: Client, subscription: Subscription) -> None:
-        """Receive until `max_rows` is reached."""
+    async def _receive(self, client: Client, subscriptions: Sequence[Subscription]) -> None:
+        """Receive until `max_rows` is reached: a task for each subscription, which write one after the other."""
+        failures: list[Exception] = []
+
+        async def receive_from(subscription: Subscription, others: anyio.CancelScope) -> None:
+            try:
+                await self._receive_from(client, subscription)
+            except Exception as failure:  # noqa: BLE001  # raised below, outside of the group
+                failures.append(failure)
+            others.cancel()
+
+        self._idle.clear()
+        async with anyio.create_task_group() as receiving:
+            for subscription in subscriptions:
+                receiving.start_soon(receive_from, subscription, receiving.cancel_scope)
+        for failure in failures:
+            raise failure
+
+    async def _receive_from(self, client: Client, subscription: Subscription) -> None:
         options = self._options
         while (most := self._most()) > 0:
-            await self._wait_for_room()
+            async with self._turn:
+                await self._wait_for_room()
             batch: list[Message] = []
             with anyio.move_on_after(options.idle):
                 batch = await subscription.receive_batch(most, linger=self._intake_options.linger)
-            if batch:
-                await self._keep(client, subscription, batch)
-            elif was_idle(client, options.idle):
-                self._status = replace(self._status, idle=self._status.idle + options.idle)
-                self._report.idle()
-                await self._beat(ReceiverState.IDLE)
-            else:
-                self._status = replace(self._status, idle=0.0)
-                await self._beat(ReceiverState.CONNECTING, str(client.state.cause or ""))
+            async with self._turn:
+                if batch:
+                    self._idle.clear()
+                    # Another subscription may have delivered meanwhile; the broker keeps what is too much.
+                    await self._keep(client, subscription, batch[: self._most()])
+                elif was_idle(client, options.idle):
+                    await self._note_idle(subscription)
+                else:
+                    self._idle.clear()
+                    self._status = replace(self._status, idle=0.0)
+                    await self._beat(ReceiverState.CONNECTING, str(client.state.cause or ""))
+
+    async def _note_idle(self, subscription: Subscription) -> None:
+        """Nothing came from a destination for a while; the receiver is idle when that is so of each."""
+        self._idle.add(subscription.destination)
+        if len(self._idle) == len(self._intake_options.destinations):
+            self._idle.clear()
+            self._status = replace(self._status, idle=self._status.idle + self._options.idle)
+            self._report.idle()
+        await self._beat(ReceiverState.IDLE if self._status.idle else ReceiverState.RECEIVING)
 
     def _most(self) -> int:
         """Return the maximum number of messages for the next segment."""
@@ -296,6 +328,8 @@ class _Receiver:
         return self._intake_options.most if rows is None else min(self._intake_options.most, rows - self._intake.last)
 
     async def _keep(self, client: Client, subscription: Subscription, batch: list[Message]) -> None:
+        if not batch:
+            return
         self._status = replace(self._status, idle=0.0)
         await self._beat(ReceiverState.RECEIVING, "")
         segment = await self._intake.keep(client, subscription, batch, self._blocked, self._check_shard)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trio_stomp.spark.intake_options import IntakeOptions
+from trio_stomp.spark.intake_options import IntakeOptions, destinations_of, named_together
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.spark.stream_offsets import Offset, checked
 
@@ -63,7 +63,7 @@ def _starting(reader: OptionReader) -> Start | Offset:
     try:
         found: dict[str, object] | list[object] | str | float | None = json.loads(value)
         if isinstance(found, dict):
-            return checked(found, reader.required("subscribe", "/queue/flights"))
+            return checked(found, named_together(destinations_of(reader)))
     except ValueError as error:
         msg = f"the option 'startingOffsets' must be {expected}, got {value!r}: {error}"
         raise OptionError(msg) from None
@@ -152,9 +152,10 @@ class StreamOptions:
                 "(maxOffsetsPerTrigger, or 10000 with spoolTransport=inline); the first must not be the larger one"
             )
             raise OptionError(msg)
-        if self.receivers > 1 and self.intake.destination.startswith(_COPYING):
-            msg = (
-                f"the option 'receivers' is {self.receivers}, but {self.intake.destination!r} gives each of them every "
-                "message; use 1, or a queue"
-            )
-            raise OptionError(msg)
+        for destination in self.intake.destinations:
+            if self.receivers > 1 and destination.startswith(_COPYING):
+                msg = (
+                    f"the option 'receivers' is {self.receivers}, but {destination!r} gives each of them every "
+                    "message; use 1, or a queue"
+                )
+                raise OptionError(msg)
