@@ -19,6 +19,7 @@ from trio.testing import MockClock
 
 from tests.spark.receiving import left, numbers_in, publish, segments_in, wait_until_left
 from trio_stomp.errors import BrokerError, ConnectionLost, StompError
+from trio_stomp.spark import receiver
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
@@ -588,6 +589,35 @@ def test_copies_when_acks_were_lost_and_the_receiver_died_then_planned_once(
     kit.start(kit.options())
     wait_until_left(threaded_broker, 0)
     assert planned(kit) == list(range(32))
+
+
+def test_receiver_when_it_lingers_longer_than_it_takes_to_be_idle_then_the_messages_are_kept(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(3))
+
+    _, told = kit.start(kit.options(idle=0.1, lingerMs="300"))
+    told.wait(lambda told: told.last == 3)
+
+    assert left(threaded_broker) == 0
+
+
+# --- large bodies -----------------------------------------------------------------------------------------------------
+
+
+def test_segments_when_bodies_are_large_then_bounded_by_their_bytes(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "_SEGMENT_BYTES", 100_000)
+    sizes = [40_000, 40_000, 40_000, 300_000, 10, 10, 99_000]
+    for size in sizes:
+        threaded_broker.call(lambda broker, size=size: broker.publish("/queue/a", bytes(size)))
+
+    _, told = kit.start(kit.options(lingerMs="500"))
+    told.wait(lambda told: told.last == len(sizes))
+
+    assert [each.rows for each in segments_in(kit.store)] == [2, 1, 1, 3]
+    assert left(threaded_broker) == 0
 
 
 # --- several destinations ---------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +39,8 @@ IDLE_SECONDS: Final = 1.0
 # time, because it was suspended or the spool was unreachable, must not write to its shard again.
 _SUSPENDED_SECONDS: Final = 900.0
 _SHARE: Final = 8
+# Bodies in one segment; one alone may be larger. Encoding takes twice that in memory, and so does a task that reads it.
+_SEGMENT_BYTES: Final = 16 * 1024**2
 # Longer than a segment and its ACK take, unless the spool or the broker hangs.
 _STOP_SECONDS: Final = 20.0
 
@@ -299,13 +301,16 @@ class _Receiver:
             async with self._turn:
                 await self._wait_for_room()
             batch: list[Message] = []
-            with anyio.move_on_after(options.idle):
-                batch = await subscription.receive_batch(most, linger=self._intake_options.linger)
+            linger = self._intake_options.linger
+            # It lingers from the first message on, which may come at the end of the time in which one has to come.
+            with anyio.move_on_after(options.idle + linger):
+                batch = await subscription.receive_batch(most, linger=linger)
             async with self._turn:
                 if batch:
                     self._idle.clear()
                     # Another subscription may have delivered meanwhile; the broker keeps what is too much.
-                    await self._keep(client, subscription, batch[: self._most()])
+                    for part in in_parts(batch[: self._most()], _SEGMENT_BYTES):
+                        await self._keep(client, subscription, part)
                 elif was_idle(client, options.idle):
                     await self._note_idle(subscription)
                 else:
@@ -328,8 +333,6 @@ class _Receiver:
         return self._intake_options.most if rows is None else min(self._intake_options.most, rows - self._intake.last)
 
     async def _keep(self, client: Client, subscription: Subscription, batch: list[Message]) -> None:
-        if not batch:
-            return
         self._status = replace(self._status, idle=0.0)
         await self._beat(ReceiverState.RECEIVING, "")
         segment = await self._intake.keep(client, subscription, batch, self._blocked, self._check_shard)
@@ -373,6 +376,20 @@ class _Receiver:
                 failure = error
             await self._blocked(failure)
             await anyio.sleep(_FULL_SECONDS_REMOTE)
+
+
+def in_parts(messages: Sequence[Message], most_bytes: int) -> Iterator[list[Message]]:
+    """Split messages so that the bodies of a part have no more bytes than this; one alone may have more."""
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        if part and size + len(message.body) > most_bytes:
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += len(message.body)
+    if part:
+        yield part
 
 
 class GracefulStop:
