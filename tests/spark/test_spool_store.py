@@ -117,7 +117,7 @@ def test_folder_when_it_was_deleted_meanwhile_then_made_again(tmp_path: Path) ->
     (tmp_path / "spool/a/b").unlink()
     (tmp_path / "spool/a").rmdir()
 
-    with pytest.raises(SpoolError, match="was the spool deleted or moved"):
+    with pytest.raises(SpoolError, match="is the path right, and shared with this machine"):
         store.put("a/b", b"")
     store.put("a/b", b"")
 

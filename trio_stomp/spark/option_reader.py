@@ -21,6 +21,18 @@ _OF_TABLE: Final = "option."
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 _FLAGS: Final = {"true": True, "false": False}
 _SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
+# Options of other sources, above all of Kafka's, in lower case.
+_ELSEWHERE: Final = {
+    "kafka.bootstrap.servers": "name the brokers with 'brokers'",
+    "assign": "name the destinations with 'subscribe'",
+    "subscribepattern": "STOMP cannot list destinations: name them with 'subscribe', as a JSON array if they are several",
+    "topic": "the sink is told with 'destination', and the source with 'subscribe'",
+    "startingoffsets": "a batch has no offsets: it takes what the destination has, from its oldest message on",
+    "endingoffsets": "a destination does not tell its end: a read ends when nothing has come for 'idleTimeoutMs'",
+    "startingtimestamp": "a destination cannot be read from a time on: its oldest message comes first",
+    "groupidprefix": "there are no groups: whoever subscribes to a queue shares its messages",
+    "kafka.group.id": "there are no groups: whoever subscribes to a queue shares its messages",
+}
 
 
 class OptionError(ValueError):
@@ -43,6 +55,7 @@ class UnknownOptionError(OptionError):
         near = difflib.get_close_matches(name, (each.lower() for each in self.known), 1)
         spelled = [each for each in self.known if each.lower() in near]
         hint = f"did you mean {spelled[0]!r}?" if spelled else f"there are {', '.join(sorted(self.known))}"
+        hint = _ELSEWHERE.get(name, hint)
         super().__init__(f"{use} has no option {name!r}; {hint}")
 
     @classmethod
