@@ -25,7 +25,7 @@ _SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
 _ELSEWHERE: Final = {
     "kafka.bootstrap.servers": "name the brokers with 'brokers'",
     "assign": "name the destinations with 'subscribe'",
-    "subscribepattern": "STOMP cannot list destinations: name them with 'subscribe', as a JSON array if they are several",
+    "subscribepattern": "STOMP cannot list destinations: name them with 'subscribe', several as a JSON array",
     "topic": "the sink is told with 'destination', and the source with 'subscribe'",
     "startingoffsets": "a batch has no offsets: it takes what the destination has, from its oldest message on",
     "endingoffsets": "a destination does not tell its end: a read ends when nothing has come for 'idleTimeoutMs'",
