@@ -65,7 +65,7 @@ _ADVICE: Final = {
     errno.EACCES: "give this user the right to write there, or choose another spoolLocation",
     errno.EPERM: "give this user the right to write there, or choose another spoolLocation",
     errno.EROFS: "it is mounted read-only: mount it for writing, or choose another spoolLocation",
-    errno.ENOENT: "is the path right, and shared with this machine? A spool that was deleted or moved has to be put back",
+    errno.ENOENT: "is the path right, and shared with this machine? If the spool was deleted or moved, put it back",
 }
 
 
