@@ -30,6 +30,7 @@ RULES = (
         find=finders.broad_excepts,
         offenders={"trio_stomp/client/dial.py": "try:\n  f()\nexcept (OSError, Exception):\n  pass"},
         exceptions={
+            "trio_stomp/spark/receiver.py:_Receiver._receive.receive_from": "carries it out of the group, as it is",
             "trio_stomp/spark/receiver.py:ReceiverThread._run": "hands it to the thread that waits, which raises it",
             "trio_stomp/spark/executor_receivers.py:_ExecutorReceivers._run": "hands it on, or logs it",
             "trio_stomp/session/failures.py:guarded": "owns the error policy of a connection's tasks",

@@ -17,7 +17,9 @@ import trio
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.running import ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore
-from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.spark.segments import mark_spool
+from trio_stomp.spark.spool_store import SpoolLocation
+from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
 
 pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
 termios = pytest.importorskip("termios", reason="there are no such terminals on Windows")
@@ -27,6 +29,12 @@ SIGNALS = [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERM
 
 
 PATIENCE = 60.0
+
+
+@pytest.fixture
+def stomp_broker_options() -> BrokerOptions:
+    """However busy the machine is: no command is taken for dead while it waits for its turn."""
+    return BrokerOptions(heart_beat_grace=100)
 
 
 def wait_for_depth(broker: ThreadedBroker, depth: int) -> None:
@@ -281,6 +289,7 @@ PRINTING: list[tuple[str, ...]] = [
     ("bench", "-n", "10", "--json"),
     ("broker", "--port", "0"),
     ("context", "--help"),
+    ("spool", "SPOOL"),
     ("top", "--once"),
 ]
 
@@ -290,6 +299,8 @@ def test_command_when_nobody_reads_its_output_then_ends_quietly(
     stomp_broker_thread: ThreadedBroker, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"one"))
+    if arguments[0] == "spool":
+        mark_spool(SpoolLocation.of(str(tmp_path)).open("queue-a", "stream"), "/queue/a")
     spooled = [str(tmp_path) if each == "SPOOL" else each for each in arguments]
     reader, writer = os.pipe()
     os.close(reader)

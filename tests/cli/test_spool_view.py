@@ -98,3 +98,50 @@ def test_top_when_the_spool_cannot_be_shown_then_said_why(
 
     assert (done.exit_code, done.stdout) == (code, "")
     assert text in done.stderr
+
+
+# --- trio-stomp spool -------------------------------------------------------------------------------------------------
+
+
+def damaged_in(folder: Path) -> Path:
+    """A segment that has another size than its name says."""
+    path = folder / destination_folder("/queue/a") / STREAM / "segments" / "2" / "seg-000000000001-3-0-0-999-1.arrow"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"short")
+    return path
+
+
+def test_spool_when_it_is_whole_then_said_in_a_line_for_each_part(cli: Cli, folder: Path) -> None:
+    done = cli("spool", str(folder), "--verify")
+
+    assert (done.exit_code, done.stdout) == (0, "/queue/a: 0 rows (0 bytes), read by no query\n"), done.stderr
+
+
+def test_spool_when_a_segment_is_damaged_then_it_fails_until_it_is_set_aside(cli: Cli, folder: Path) -> None:
+    path = damaged_in(folder)
+
+    done = cli("spool", str(folder), "--json")
+    assert done.exit_code == ExitCode.FAILED
+    assert "1 damaged segments; restore them from a backup, or run the command again with --set-aside" in done.stderr
+    (why,) = json.loads(done.stdout)["damaged"].values()
+    assert "has 5 bytes instead of 999: it was truncated" in why
+
+    done = cli("spool", str(folder), "--set-aside")
+    assert done.exit_code == 0
+    assert f"    set aside: segments/2/{path.name}" in done.stdout
+    assert not path.exists()
+    assert cli("spool", str(folder)).exit_code == 0
+
+
+def test_spool_when_there_is_none_then_said(cli: Cli, tmp_path: Path) -> None:
+    done = cli("spool", str(tmp_path))
+
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "")
+    assert f"there is no spool in {tmp_path}" in done.stderr
+
+
+def test_spool_when_the_location_cannot_be_one_then_refused(cli: Cli) -> None:
+    done = cli("spool", "relative/path")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "absolute" in done.stderr

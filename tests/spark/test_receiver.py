@@ -611,7 +611,7 @@ def test_segments_when_bodies_are_large_then_bounded_by_their_bytes(
     monkeypatch.setattr(receiver, "_SEGMENT_BYTES", 100_000)
     sizes = [40_000, 40_000, 40_000, 300_000, 10, 10, 99_000]
     for size in sizes:
-        threaded_broker.call(lambda broker, size=size: broker.publish("/queue/a", bytes(size)))
+        threaded_broker.call(partial(Broker.publish, destination="/queue/a", body=bytes(size)))
 
     _, told = kit.start(kit.options(lingerMs="500"))
     told.wait(lambda told: told.last == len(sizes))
@@ -675,9 +675,10 @@ def test_destinations_when_only_one_is_quiet_then_the_receiver_is_not_idle(
 ) -> None:
     _, told = kit.start(kit.options(subscribe=BOTH, idle=0.3))
     told.wait(lambda told: told.last == 0)
-    for number in range(10):
-        publish(threaded_broker, [number])
-        time.sleep(0.1)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 1.0:
+        publish(threaded_broker, [1])
+        wait_until_left(threaded_broker, 0)
     assert told.idles == 0
     told.wait(lambda told: told.idles > 0)
 

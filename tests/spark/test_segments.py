@@ -29,7 +29,7 @@ def test_segment_when_written_then_its_name_says_what_it_is(store: SpoolStore, f
     assert bodies_of(store, first) == [1, 2, 3]
     listing = list_spool(store)
     assert listing.size == first.size + second.size + other.size
-    assert listing.damaged == []
+    assert listing.damaged == {}
 
 
 def test_listing_when_there_is_nothing_then_empty(store: SpoolStore) -> None:
@@ -45,7 +45,8 @@ def test_segment_when_truncated_then_said_which_and_what_to_do(store: SpoolStore
 
     listing = list_spool(store)
 
-    (text,) = listing.damaged
+    ((name, text),) = listing.damaged.items()
+    assert name == segment.name
     assert f"{path} of the spool has 100 bytes instead of {segment.size}: it was truncated; restore it" in text
     assert listing.segments == {}
 

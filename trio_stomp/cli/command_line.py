@@ -27,6 +27,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "receive": "Receive messages into a spool, for Spark.",
     "request": "Send a request, and print the reply.",
     "send": "Send messages.",
+    "spool": "Look after a spool of Spark's.",
     "subscribe": "Print messages as they arrive.",
     "tail": "Print messages as they arrive.",
     "top": "Watch the queues of a broker, or a connection.",

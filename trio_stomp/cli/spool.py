@@ -1,13 +1,51 @@
-"""Spools, for commands: the room ``spark`` needs an extra of its own, so it is imported when a command needs it."""
+"""``trio-stomp spool``: look after a spool. And what commands need to use one.
+
+The package ``spark`` needs an extra of its own, so it is imported when a command needs it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import click
+
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.options import SECONDS, gathered, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.printable import one_line
 
-__all__ = ["using_spool"]
+if TYPE_CHECKING:
+    from trio_stomp.spark import CareReport
+
+__all__ = ["SpoolArguments", "spool", "using_spool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolArguments:
+    """What to look at, and what to do.
+
+    Attributes:
+        location: The location of the spool.
+        spool_option: Arguments of its file system.
+        verify: Read each segment.
+        set_aside: Move damaged segments aside.
+        clean: Delete half-written files.
+        delete_reads: Delete complete batch reads that are older than this number of seconds.
+        as_json: Print lines of JSON.
+    """
+
+    location: str
+    spool_option: tuple[tuple[str, str], ...]
+    verify: bool
+    set_aside: bool
+    clean: bool
+    delete_reads: float | None
+    as_json: bool
 
 
 @contextmanager
@@ -23,7 +61,7 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
     """
     try:
         # Not at the top: it needs another extra.
-        from trio_stomp.spark import OptionError, SpoolError  # noqa: PLC0415  # see above
+        from trio_stomp.spark import OptionError, SpoolError, SpoolTaken  # noqa: PLC0415  # see above
     except ImportError as error:
         how = f"{command} requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'"
         raise CommandFailed(how if error.name == "pyarrow" else str(error), ExitCode.USAGE) from error
@@ -33,3 +71,83 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     except SpoolError as error:
         raise CommandFailed(str(error), unreachable) from error
+    except SpoolTaken as error:
+        raise CommandFailed(str(error), ExitCode.FAILED) from error
+
+
+@command(
+    "spool",
+    "Look after a spool of Spark's.",
+    "trio-stomp spool /data/spool",
+    "trio-stomp spool s3://bucket/spool --verify --set-aside",
+    "trio-stomp spool /data/spool --clean --delete-reads 604800",
+)
+@click.argument("location")
+@click.option(
+    "--spool-option",
+    cls=under("Spool"),
+    type=match_of,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
+)
+@click.option(
+    "--verify", cls=under("Spool"), is_flag=True, help="Read all segments. Without it, only their sizes are looked at."
+)
+@click.option(
+    "--set-aside",
+    cls=under("Changes"),
+    is_flag=True,
+    help="Move damaged segments to another folder. A query then needs failOnDataLoss=false, and counts their rows.",
+)
+@click.option(
+    "--clean", cls=under("Changes"), is_flag=True, help="Delete half-written files of processes that have ended."
+)
+@click.option(
+    "--delete-reads",
+    cls=under("Changes"),
+    type=SECONDS,
+    metavar="SECONDS",
+    help="Delete the rows of batch reads that were complete this long ago. No DataFrame may need them any more.",
+)
+@click.option("--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print a line of JSON for each part.")
+@click.pass_context
+def spool(context: click.Context, /, **_options: object) -> None:
+    """Show what the spool at LOCATION has, and what is damaged in it.
+
+    Nothing is changed without an option that says so. Damaged segments are set aside only while no query reads the
+    spool. The exit status is 1 if there is damage that was not set aside.
+    """
+    arguments = gathered(SpoolArguments, context)
+    parts = left = 0
+    with using_spool("spool", ExitCode.NOT_CONNECTED):
+        from trio_stomp.spark import care  # noqa: PLC0415  # see using_spool
+
+        for found in care(
+            arguments.location,
+            dict(arguments.spool_option),
+            verify=arguments.verify,
+            set_aside=arguments.set_aside,
+            clean=arguments.clean,
+            reads_older_than=arguments.delete_reads,
+        ):
+            click.echo(json.dumps(dataclasses.asdict(found)) if arguments.as_json else _text_of(found))
+            parts += 1
+            left += len(found.damaged.keys() - set(found.set_aside))
+    if not parts:
+        raise CommandFailed(f"there is no spool in {one_line(arguments.location)}", ExitCode.FAILED)
+    if left:
+        how = "restore them from a backup, or run the command again with --set-aside"
+        raise CommandFailed(f"{left} damaged segments; {how}", ExitCode.FAILED)
+
+
+def _text_of(found: CareReport) -> str:
+    what = "read by " + found.owner if found.owner else "read by no query" if found.part == "stream" else "batch reads"
+    lines = [f"{one_line(found.destination)}: {found.rows} rows ({found.size:,} bytes), {what}"]
+    lines += [f"    damaged: {one_line(why)}" for why in found.damaged.values()]
+    lines += [f"    set aside: {name}" for name in found.set_aside]
+    if found.halves:
+        lines.append(f"    {found.halves} half-written files deleted")
+    if found.reads:
+        lines.append(f"    {found.reads} batch reads deleted")
+    return "\n".join(lines)

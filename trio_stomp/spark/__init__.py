@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trio_stomp.spark.data_source import StompDataSource
 
 __all__ = [
+    "CareReport",
     "DestinationStatus",
     "OptionError",
     "ReceiverState",
@@ -25,7 +26,9 @@ __all__ = [
     "ReceiversFailed",
     "SpoolError",
     "SpoolStatus",
+    "SpoolTaken",
     "StompDataSource",
+    "care",
     "receivers",
     "run_receiver",
     "status",
@@ -46,9 +49,11 @@ def _explained(error: ModuleNotFoundError) -> ImportError:
 
 try:
     from trio_stomp.spark.executor_receivers import ReceiversFailed, receivers
+    from trio_stomp.spark.lease import SpoolTaken
     from trio_stomp.spark.lone_receiver import run_receiver
     from trio_stomp.spark.option_reader import OptionError
     from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
+    from trio_stomp.spark.spool_care import CareReport, care
     from trio_stomp.spark.spool_status import DestinationStatus, SpoolStatus, status
     from trio_stomp.spark.spool_store import SpoolError
 except ModuleNotFoundError as error:

@@ -21,11 +21,11 @@ from trio_stomp.spark.segment_slices import SegmentSlice, cut
 from trio_stomp.spark.segments import Listing, Segment, list_spool, read_drops
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 
-__all__ = ["drain"]
+__all__ = ["READS", "complete_reads", "drain"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-_READS: Final = "reads"
+READS: Final = "reads"
 # A read on another machine that has written no status for this time, by the clock of the store, is considered dead.
 _SILENT_SECONDS: Final = 60.0
 
@@ -46,13 +46,13 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
         BrokerError: The broker refused the subscription or an ACK. Likewise.
         SpoolError: The spool cannot be used.
     """
-    store = options.intake.open_spool(_READS)
+    store = options.intake.open_spool(READS)
     left = _left_behind(store)
     rows_left = sum(each.rows for each in left)
     drained = _Drained()
     told = ReceiverOptions(
         intake=options.intake,
-        use=_READS,
+        use=READS,
         idle=options.idle_timeout,
         max_rows=None if options.max_rows is None else max(0, options.max_rows - rows_left),
     )
@@ -94,21 +94,30 @@ class _Drained:
 
 
 def _whole(listing: Listing) -> Listing:
-    for text in listing.damaged:
+    for text in listing.damaged.values():
         raise SpoolError(text)
     return listing
 
 
-def _complete(store: SpoolStore) -> set[str]:
-    """Return the shards of reads that are complete."""
-    complete: set[str] = set()
+def complete_reads(store: SpoolStore) -> dict[str, list[str]]:
+    """Return the shards of reads that are complete, by the name of the object that says so.
+
+    Raises:
+        SpoolDamaged: It does not.
+        SpoolError: The spool cannot be read.
+    """
+    complete: dict[str, list[str]] = {}
     for each in store.objects("reads"):
         match store.get_json(each.name):
             case {"shards": [*shards]}:
-                complete.update(str(shard) for shard in shards)
+                complete[each.name] = [str(shard) for shard in shards]
             case _:
                 raise SpoolDamaged(store.path(each.name), "it does not list shards")
     return complete
+
+
+def _complete(store: SpoolStore) -> set[str]:
+    return {shard for shards in complete_reads(store).values() for shard in shards}
 
 
 def _left_behind(store: SpoolStore) -> list[Segment]:

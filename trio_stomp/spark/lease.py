@@ -26,7 +26,7 @@ from trio_stomp.spark.process_identity import has_certainly_ended, process_ident
 from trio_stomp.spark.segments import Listing
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 
-__all__ = ["Lease", "SpoolTaken"]
+__all__ = ["Lease", "SpoolTaken", "owner_of"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
@@ -86,7 +86,7 @@ class Lease:
             if said is not None and said.get("token") == self._token:
                 # The answer of the store was lost.
                 return _number_of(name)
-            if said is None or self._is_free(said):
+            if said is None or _is_free(said):
                 self._claim(_number_of(name) + 1)
                 continue
             now = self._monotonic()
@@ -119,9 +119,6 @@ class Lease:
         except SpoolDamaged:
             return {}
         return dict(found) if isinstance(found, dict) else {}
-
-    def _is_free(self, said: dict[str, object]) -> bool:
-        return bool(said.get("released")) or has_certainly_ended(str(said.get("process", "")))
 
     def _refusal(self, said: dict[str, object]) -> str:
         return (
@@ -201,6 +198,26 @@ class Lease:
             logger.warning("the lease of the spool was not given back: %s", error)
         finally:
             self._writing.release()
+
+
+def owner_of(store: SpoolStore, listing: Listing) -> str | None:
+    """Who reads a spool, as far as its last lease says; None if it was given back, or its owner has certainly ended.
+
+    Raises:
+        SpoolError: The spool cannot be read.
+    """
+    if not listing.leases:
+        return None
+    try:
+        found = store.get_json(listing.leases[-1])
+    except SpoolDamaged:
+        return None
+    said: dict[str, object] = {**found} if isinstance(found, dict) else {}
+    return None if not said or _is_free(said) else _owner(said)
+
+
+def _is_free(said: dict[str, object]) -> bool:
+    return bool(said.get("released")) or has_certainly_ended(str(said.get("process", "")))
 
 
 def _name(number: int) -> str:

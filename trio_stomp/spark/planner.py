@@ -392,7 +392,7 @@ class Planner:
         if self._lease is not None:
             self._lease.check(listing)
         self._check_spool(listing)
-        for text in listing.damaged:
+        for text in listing.damaged.values():
             if self._fail_on_data_loss:
                 raise SpoolError(f"{text}. To continue without its rows, set failOnDataLoss=false")
             logger.warning("%s", text)

@@ -201,7 +201,7 @@ class Listing:
         leases: The names of the objects that say which query reads the spool, in order.
         about: The object with the id of the spool.
         size: How many bytes the segments have.
-        damaged: What is wrong with segments that are not whole.
+        damaged: What is wrong with each segment that is not whole, by its name.
     """
 
     segments: dict[str, list[Segment]]
@@ -212,7 +212,7 @@ class Listing:
     leases: list[str]
     about: StoredObject | None
     size: int
-    damaged: list[str]
+    damaged: dict[str, str]
 
     def successor(self, segment: Segment) -> Segment | None:
         """Return the segment that follows another one in its shard."""
@@ -230,7 +230,7 @@ def list_spool(store: SpoolStore) -> Listing:
     segments: dict[str, list[Segment]] = {}
     statuses: dict[str, float] = {}
     about: StoredObject | None = None
-    damaged: list[str] = []
+    damaged: dict[str, str] = {}
     size = 0
     others: dict[str, list[StoredObject]] = {kind: [] for kind in _OTHERS}
     for each in store.objects():
@@ -239,7 +239,7 @@ def list_spool(store: SpoolStore) -> Listing:
         if (segment := _named(name)) is not None:
             size += each.size
             if each.size != segment.size:
-                damaged.append(_truncated(store, segment, each.size))
+                damaged[name] = _truncated(store, segment, each.size)
                 continue
             segments.setdefault(segment.shard, []).append(segment)
         elif (found := _STATUS.fullmatch(name)) is not None:

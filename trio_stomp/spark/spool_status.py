@@ -138,7 +138,7 @@ def _status_of(store: SpoolStore) -> DestinationStatus | None:
         size=sum(each.size * rows // each.rows for rows, each in waiting),
         lost=0 if progress is None else progress.lost,
         read_at=None if progress is None else progress.time,
-        damaged=tuple(listing.damaged),
+        damaged=tuple(listing.damaged.values()),
     )
 
 
