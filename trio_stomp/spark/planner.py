@@ -332,7 +332,7 @@ class Planner:
             if rows <= 0:
                 continue
             row_bytes = segment.size / segment.rows
-            fitting = max(left_bytes // row_bytes, 0 if taken else 1)
+            fitting = max(left_bytes / row_bytes, 0 if taken else 1)
             some = int(min(rows, left, fitting))
             if some <= 0:
                 break
