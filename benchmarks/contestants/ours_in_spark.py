@@ -98,7 +98,7 @@ class Bench:
             time.sleep(_POLL_SECONDS)
             rows = sum(each["numInputRows"] for each in query.recentProgress)
             for path in Path(self.folder, name).rglob("seg-*.arrow"):
-                _, _, count, _, _, when = path.stem.split("-")
+                _, _, count, *_, when = path.stem.split("-")
                 written[str(path)] = int(when), int(count)
         query.stop()
         first, *others = sorted(written.values())
