@@ -611,7 +611,7 @@ def test_segments_when_bodies_are_large_then_bounded_by_their_bytes(
     monkeypatch.setattr(receiver, "_SEGMENT_BYTES", 100_000)
     sizes = [40_000, 40_000, 40_000, 300_000, 10, 10, 99_000]
     for size in sizes:
-        threaded_broker.call(lambda broker, size=size: broker.publish("/queue/a", bytes(size)))
+        threaded_broker.call(partial(Broker.publish, destination="/queue/a", body=bytes(size)))
 
     _, told = kit.start(kit.options(lingerMs="500"))
     told.wait(lambda told: told.last == len(sizes))

@@ -114,9 +114,10 @@ class _Query:
         return self.planner.earliest()
 
     def is_due(self, begun: Offsets) -> bool:
-        """Whether enough rows wait for a batch, or it has waited long enough for them."""
+        """Whether enough rows wait for a batch, or no more come, or it has waited long enough for them."""
         options, now = self.options, time.monotonic()
-        if self.planner.waiting(begun) < options.min_rows and now - self._planned < options.max_delay:
+        is_enough = self.planner.waiting(begun) >= options.min_rows or self.planner.is_full
+        if not is_enough and now - self._planned < options.max_delay:
             return False
         self._planned = now
         return True
