@@ -620,6 +620,25 @@ def test_segments_when_bodies_are_large_then_bounded_by_their_bytes(
     assert left(threaded_broker) == 0
 
 
+def test_spool_when_large_bodies_come_at_once_then_no_more_of_them_are_written_than_there_is_room_for(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "_SEGMENT_BYTES", 100_000)
+    for _ in range(20):
+        threaded_broker.call(lambda broker: broker.publish("/queue/a", bytes(100_000)))
+
+    _, told = kit.start(kit.options(lingerMs="500", maxSpoolBytes="300000"))
+    told.wait(lambda told: told.last > 0)
+    while kit.status(told).state is not ReceiverState.FULL:
+        assert not told.failures
+        assert left(threaded_broker) > 0
+
+    assert list_spool(kit.store).size <= 300_000 + max(each.size for each in segments_in(kit.store))
+    while left(threaded_broker):
+        kit.store.delete(segment.name for segment in segments_in(kit.store))
+    told.wait(lambda told: told.last == 20)
+
+
 # --- several destinations ---------------------------------------------------------------------------------------------
 
 BOTH = json.dumps(["/queue/a", "/queue/b"])

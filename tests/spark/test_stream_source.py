@@ -164,6 +164,21 @@ def test_offset_when_rows_are_too_few_then_a_batch_waits_for_more_or_until_the_d
     assert total(until(impatient, end, 12)) == 12
 
 
+def test_offset_when_the_spool_is_full_then_a_batch_does_not_wait_for_rows(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    publish(threaded_broker, range(100))
+    few = {"segmentRows": "10", "prefetch": "10", "maxSpoolBytes": "10000"}
+    reader = make(minOffsetsPerTrigger="100", maxTriggerDelayMs="3600000", **few)
+    deadline = time.monotonic() + PATIENCE
+
+    start = reader.initialOffset()
+    while (end := reader.latestOffset(start, ReadAllAvailable())) == start:
+        assert time.monotonic() < deadline, reader.reportLatestOffset()
+
+    assert 0 < total(end) < 100
+
+
 def test_offset_when_limited_in_bytes_then_no_further(threaded_broker: ThreadedBroker, make: MakeReader) -> None:
     publish(threaded_broker, range(100))
     reader = make(maxBytesPerTrigger="1")

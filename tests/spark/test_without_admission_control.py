@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -17,16 +18,23 @@ from trio_stomp.testing import ThreadedBroker
 
 PATIENCE = 60
 Offset = dict[str, object]
-Make = Callable[[], WithoutAdmissionControl]
+
+
+class Make(Protocol):
+    """Makes a reader; the options are further ones."""
+
+    def __call__(self, **options: str) -> WithoutAdmissionControl:
+        """Make it."""
+        ...
 
 
 @pytest.fixture
 def make(connection: dict[str, str], tmp_path: Path) -> Generator[Make]:
     readers: list[WithoutAdmissionControl] = []
 
-    def reader() -> WithoutAdmissionControl:
+    def reader(**options: str) -> WithoutAdmissionControl:
         needed = {"subscribe": QUEUE, "spoolLocation": str(tmp_path / "spool"), "maxOffsetsPerTrigger": "40"}
-        made = WithoutAdmissionControl(StompStreamReader(StreamOptions.read({**connection, **needed})))
+        made = WithoutAdmissionControl(StompStreamReader(StreamOptions.read({**connection, **needed, **options})))
         readers.append(pickle.loads(pickle.dumps(made)))  # noqa: S301  # just pickled
         return readers[-1]
 
@@ -87,3 +95,17 @@ def test_reader_when_a_batch_was_planned_before_a_restart_then_it_has_the_same_r
     again = make()
     assert rows(again, start, end) == flat(batches)
     assert flat(read_all(again, end, 30)[0]) == list(range(30, 60))
+
+
+def test_reader_when_batches_wait_for_rows_or_have_few_bytes_then_the_first_does_not_go_back_behind_the_checkpoint(
+    threaded_broker: ThreadedBroker, make: Make
+) -> None:
+    publish(threaded_broker, range(30))
+    first = make()
+    _, end = read_all(first, first.initialOffset(), 30)
+    first.stop()
+
+    again = make(minOffsetsPerTrigger="40", maxBytesPerTrigger="1")
+    assert again.latestOffset() == end
+    publish(threaded_broker, range(30, 70))
+    assert read_all(again, end, 1)[0] == [[30]]

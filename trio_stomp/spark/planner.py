@@ -120,6 +120,7 @@ class Planner:
         self._lease = lease
         self._monotonic = monotonic
         self._fail_on_data_loss = fail_on_data_loss
+        self._max_bytes = max_bytes
         self._release_bytes = min(_RELEASE_BYTES, max_bytes // _RELEASE_SHARE)
         self.spool = mark_spool(store, destination)
         self._ids = None if window is None else RecentIds(store, window, self._is_in_doubt)
@@ -332,7 +333,7 @@ class Planner:
             if rows <= 0:
                 continue
             row_bytes = segment.size / segment.rows
-            fitting = max(left_bytes // row_bytes, 0 if taken else 1)
+            fitting = max(left_bytes / row_bytes, 0 if taken else 1)
             some = int(min(rows, left, fitting))
             if some <= 0:
                 break
@@ -351,6 +352,11 @@ class Planner:
         """How many rows are behind an offset, copies included."""
         begun_all = {**self._progress.finished, **begun}
         return sum(max(0, row - begun_all.get(shard, 0)) for shard, row in self.newest().items())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the spool is so large that receivers wait for room."""
+        return self._listed is not None and self._listed.size >= self._max_bytes
 
     def newest(self) -> Offsets:
         """The newest rows that there are."""

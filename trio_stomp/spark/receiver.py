@@ -310,6 +310,8 @@ class _Receiver:
                     self._idle.clear()
                     # Another subscription may have delivered meanwhile; the broker keeps what is too much.
                     for part in in_parts(batch[: self._most()], _SEGMENT_BYTES):
+                        # There was room when they were asked for; large bodies may fill it before the last of them.
+                        await self._wait_for_room()
                         await self._keep(client, subscription, part)
                 elif was_idle(client, options.idle):
                     await self._note_idle(subscription)

@@ -114,9 +114,10 @@ class _Query:
         return self.planner.earliest()
 
     def is_due(self, begun: Offsets) -> bool:
-        """Whether enough rows wait for a batch, or it has waited long enough for them."""
+        """Whether enough rows wait for a batch, or no more come, or it has waited long enough for them."""
         options, now = self.options, time.monotonic()
-        if self.planner.waiting(begun) < options.min_rows and now - self._planned < options.max_delay:
+        is_enough = self.planner.waiting(begun) >= options.min_rows or self.planner.is_full
+        if not is_enough and now - self._planned < options.max_delay:
             return False
         self._planned = now
         return True
@@ -193,11 +194,18 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on there is an end: the rows that are in the spool when the destination is idle."""
         self._available_now = True
 
-    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802  # Spark's name
+    def latestOffset(  # noqa: N802  # Spark's name
+        self, start: dict[str, object], limit: ReadLimit, *, everything: bool = False
+    ) -> dict[str, object]:
         """The offset that the next batch goes to; waits a little for rows, where there are none.
 
         Spark asks when the batch that ended here is done, so that its segments can go. Its commit() comes one batch
         later, or never.
+
+        Args:
+            start: Where the batch begins.
+            limit: How many rows it may have.
+            everything: Whether it has all rows that there are, whatever the limit and the options say.
 
         Raises:
             StompError: A receiver has failed, and all that it had taken was handed out.
@@ -206,17 +214,20 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begun = self._checked(start)
         try:
-            return self._latest(start, begun, limit)
+            return self._latest(start, begun, limit, everything=everything)
         except SpoolReplaced as error:
             if self.options.fail_on_data_loss:
                 raise
             logger.warning("%s", error)
         # The spool was deleted while the query was running, which is to continue.
         self.stop()
-        return self._latest(start, begun, limit)
+        return self._latest(start, begun, limit, everything=everything)
 
-    def _latest(self, start: dict[str, object], begun: Offset, limit: ReadLimit) -> dict[str, object]:
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+    def _latest(
+        self, start: dict[str, object], begun: Offset, limit: ReadLimit, *, everything: bool
+    ) -> dict[str, object]:
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) and not everything else None
+        most_bytes = None if everything else self.options.max_bytes
         query = self._opened(begun)
         query.planned = rows = query.own(begun).rows
         is_snapshot = self._available_now and not self.options.available_idle
@@ -235,9 +246,9 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     query.receivers.stop()
                     query.last = query.planner.latest().rows
             is_over = is_over or query.last is not None
-            end = query.planner.next(rows, most, query.last, self.options.max_bytes)
+            end = query.planner.next(rows, most, query.last, most_bytes)
             # A run that ends, and a source that has failed, hand out what there is.
-            if end != rows and (self._available_now or failure is not None or query.is_due(rows)):
+            if end != rows and (everything or self._available_now or failure is not None or query.is_due(rows)):
                 query.planned = end
                 return self._printed(replace(begun, spool=query.planner.spool, rows=end, retired=query.planner.retired))
             if is_over:

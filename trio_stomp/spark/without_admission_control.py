@@ -36,7 +36,7 @@ class WithoutAdmissionControl(DataSourceStreamReader):
         """Return the end of the next batch."""
         reader = self._reader
         if self._planned is None:
-            self._planned = {**reader.latestOffset({**reader.initialOffset()}, ReadAllAvailable())}
+            self._planned = {**reader.latestOffset({**reader.initialOffset()}, ReadAllAvailable(), everything=True)}
         else:
             self._planned = {**reader.latestOffset(self._planned, reader.getDefaultReadLimit())}
         return self._planned
