@@ -28,6 +28,7 @@ from trio_stomp.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadM
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spark_schema import refuse_other
+from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_offsets import Offset, Offsets, checked, offset_of
 from trio_stomp.spark.stream_options import SpoolTransport, Start, StreamOptions
 from trio_stomp.spark.stream_receivers import STREAM, QueryReceivers
@@ -265,7 +266,13 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         query = self._query
         if query is None:
             return None
-        return {**self._printed(query.planner.latest()), "metrics": query.planner.metrics(query.planned)}
+        newest = self._printed(query.planner.latest())
+        try:
+            return {**newest, "metrics": query.planner.metrics(query.planned)}
+        except SpoolError as error:
+            # No reason to end a query: what matters is read again before the next batch, and then fails.
+            logger.warning("no metrics: %s", error)
+            return newest
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
