@@ -91,9 +91,7 @@ def care(
                 damaged=damaged,
                 set_aside=_set_aside(store, part, damaged) if set_aside and damaged else (),
                 halves=store.remove_halves() if clean else 0,
-                reads=_delete_reads(store, listing, reads_older_than)
-                if part == READS and reads_older_than is not None
-                else 0,
+                reads=_delete_reads(store, reads_older_than) if part == READS and reads_older_than is not None else 0,
             )
 
 
@@ -137,16 +135,19 @@ def _owned(store: SpoolStore, part: str) -> Generator[None]:
         lease.release()
 
 
-def _delete_reads(store: SpoolStore, listing: Listing, seconds: float) -> int:
+def _delete_reads(store: SpoolStore, seconds: float) -> int:
     """Delete complete batch reads; return how many."""
     oldest = (store.time() - seconds) * 1000
+    # Before the listing, so that it has all segments of these reads.
     complete = complete_reads(store)
+    listing = list_spool(store)
     shared = [shard for shards in complete.values() for shard in shards]
     deleted = 0
     for name, shards in complete.items():
         segments = [each for shard in shards for each in listing.segments.get(shard, [])]
+        is_old = bool(segments) and all(each.time < oldest for each in segments)
         # A shard that two reads have taken up is the rows of both.
-        if any(each.time > oldest for each in segments) or any(shared.count(shard) > 1 for shard in shards):
+        if not is_old or any(shared.count(shard) > 1 for shard in shards):
             continue
         store.delete(_names_of(segments, listing))
         # Last: without it, what is left of a read would be taken up by the next one.
