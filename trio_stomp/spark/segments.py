@@ -46,6 +46,7 @@ __all__ = [
     "new_shard",
     "open_batches",
     "read_drops",
+    "rows_in",
 ]
 
 VERSION: Final = 2
@@ -143,6 +144,20 @@ def encoded(batch: RecordBatch, form: SegmentFormat) -> pa.Buffer:
         with ipc.new_file(sink, batch.schema) as writer:
             writer.write(batch)  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
     return sink.getvalue()
+
+
+def rows_in(octets: bytes, form: SegmentFormat) -> int:
+    """Read the content of a segment; return how many rows it has.
+
+    Raises:
+        ArrowException, OSError, ValueError: It is damaged.
+    """
+    source = pa.BufferReader(octets)
+    if form is SegmentFormat.PARQUET:
+        with parquet.ParquetFile(source) as whole:
+            return whole.read().num_rows  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+    with ipc.open_file(source) as reader:
+        return sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
 
 
 def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterator[RecordBatch]:

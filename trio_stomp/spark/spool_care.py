@@ -6,12 +6,13 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from trio_stomp.spark.batch_drain import READS, complete_reads
 from trio_stomp.spark.intake_options import STREAM
 from trio_stomp.spark.lease import Lease, owner_of
-from trio_stomp.spark.message_columns import MessageColumns
-from trio_stomp.spark.segments import Listing, Segment, describe_spool, list_spool, open_batches
-from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
+from trio_stomp.spark.segments import Listing, Segment, describe_spool, list_spool, rows_in
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
 __all__ = ["CareReport", "care"]
 
@@ -96,14 +97,21 @@ def care(
 
 
 def _unreadable(store: SpoolStore, listing: Listing) -> dict[str, str]:
-    """Read all segments; return what is wrong with those that cannot be read, by their names."""
-    names = MessageColumns(include_headers=True, include_text=True).arrow_schema().names
+    """Read all segments; return what is wrong with those whose content is, by their names.
+
+    Raises:
+        SpoolError: The store does not give their content, which says nothing about it.
+    """
     damaged: dict[str, str] = {}
     for segment in (each for found in listing.segments.values() for each in found):
+        octets = store.get(segment.name)
+        if octets is None:
+            # Released by a query since the listing.
+            continue
         try:
-            rows = sum(batch.num_rows for batch in open_batches(store, store.path(segment.name), names))
-        except SpoolError as error:
-            damaged[segment.name] = str(error)
+            rows = rows_in(octets, segment.form)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            damaged[segment.name] = f"{store.path(segment.name)} of the spool is damaged: {error}"
         else:
             if rows != segment.rows:
                 damaged[segment.name] = f"{store.path(segment.name)} has {rows} rows instead of {segment.rows}"
