@@ -19,12 +19,14 @@ from trio_stomp.cli.running import ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
 
-pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
-termios = pytest.importorskip("termios", reason="there are no such terminals on Windows")
+pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spool_store import SpoolLocation
+
+pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
+termios = pytest.importorskip("termios", reason="there are no such terminals on Windows")
 
 COMMAND = (sys.executable, "-m", "trio_stomp.cli")
 SIGNALS = [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
