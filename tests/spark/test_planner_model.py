@@ -186,12 +186,12 @@ class History(RuleBasedStateMachine):
             self.planner.begin(begun)
         return self.planner
 
-    def step(self, most: int | None) -> bool:
+    def step(self, most: int | None, most_bytes: int | None = None) -> bool:
         """Run one batch; return whether there was something to do."""
         planner = self.started()
         assert self.checkpoint is not None
         if self.batch is None:
-            end = planner.next(self.checkpoint.rows, most)
+            end = planner.next(self.checkpoint.rows, most, most_bytes=most_bytes)
             if end == self.checkpoint.rows:
                 return False
             self.batch = self.checkpoint, Offset(spool=planner.spool, rows=end, retired=planner.retired)
@@ -211,12 +211,16 @@ class History(RuleBasedStateMachine):
         ids = batch.to_pydict()["stable_id"]
         return [int(ids[place]) for place in places if place not in wanted.copies]
 
-    @rule(most=st.sampled_from([None, 1, 3]), lives=st.one_of(st.none(), st.integers(0, 8)))
+    @rule(
+        most=st.sampled_from([None, 1, 3]),
+        most_bytes=st.sampled_from([None, 1, 1500]),
+        lives=st.one_of(st.none(), st.integers(0, 8)),
+    )
     @precondition(lambda self: not self.is_over)
-    def plan(self, most: int | None, lives: int | None) -> None:
+    def plan(self, most: int | None, most_bytes: int | None, lives: int | None) -> None:
         self.store.lives = lives
         try:
-            self.step(most)
+            self.step(most, most_bytes)
         except Killed:
             self.planner = None
         except (DataLoss, SpoolError):
