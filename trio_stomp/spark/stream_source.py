@@ -195,24 +195,28 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on there is an end: the rows that are in the spool when the destination is idle."""
         self._available_now = True
 
-    def latestOffset(  # noqa: N802  # Spark's name
-        self, start: dict[str, object], limit: ReadLimit, *, everything: bool = False
-    ) -> dict[str, object]:
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802  # Spark's name
         """The offset that the next batch goes to; waits a little for rows, where there are none.
 
         Spark asks when the batch that ended here is done, so that its segments can go. Its commit() comes one batch
         later, or never.
-
-        Args:
-            start: Where the batch begins.
-            limit: How many rows it may have.
-            everything: Whether it has all rows that there are, whatever the limit and the options say.
 
         Raises:
             StompError: A receiver has failed, and all that it had taken was handed out.
             DataLoss: Rows behind the start are missing in the spool.
             SpoolTaken: Another query reads the spool.
         """
+        return self._answer(start, limit, everything=False)
+
+    def newest_offset(self, start: dict[str, object]) -> dict[str, object]:
+        """The offset behind all rows that there are, whatever limits the options set; see `latestOffset`.
+
+        Raises:
+            StompError, DataLoss, SpoolTaken: As there.
+        """
+        return self._answer(start, ReadAllAvailable(), everything=True)
+
+    def _answer(self, start: dict[str, object], limit: ReadLimit, *, everything: bool) -> dict[str, object]:
         begun = self._checked(start)
         try:
             return self._latest(start, begun, limit, everything=everything)
