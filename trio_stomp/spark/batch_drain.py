@@ -14,18 +14,18 @@ from typing import Final
 import anyio
 
 from trio_stomp.spark.batch_options import BatchOptions
+from trio_stomp.spark.intake_options import READS
 from trio_stomp.spark.receiver import ReceiverOptions, receive
 from trio_stomp.spark.receiver_status import read_status
 from trio_stomp.spark.recent_ids import RecentIds
 from trio_stomp.spark.segment_slices import SegmentSlice, cut
-from trio_stomp.spark.segments import Listing, Segment, list_spool, read_drops
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
+from trio_stomp.spark.segments import Listing, Segment, complete_reads, list_spool, read_drops
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
-__all__ = ["READS", "complete_reads", "drain"]
+__all__ = ["drain"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-READS: Final = "reads"
 # A read on another machine that has written no status for this time, by the clock of the store, is considered dead.
 _SILENT_SECONDS: Final = 60.0
 
@@ -97,23 +97,6 @@ def _whole(listing: Listing) -> Listing:
     for text in listing.damaged.values():
         raise SpoolError(text)
     return listing
-
-
-def complete_reads(store: SpoolStore) -> dict[str, list[str]]:
-    """Return the shards of reads that are complete, by the name of the object that says so.
-
-    Raises:
-        SpoolDamaged: It does not.
-        SpoolError: The spool cannot be read.
-    """
-    complete: dict[str, list[str]] = {}
-    for each in store.objects("reads"):
-        match store.get_json(each.name):
-            case {"shards": [*shards]}:
-                complete[each.name] = [str(shard) for shard in shards]
-            case _:
-                raise SpoolDamaged(store.path(each.name), "it does not list shards")
-    return complete
 
 
 def _complete(store: SpoolStore) -> set[str]:

@@ -18,10 +18,11 @@ from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segments import SegmentFormat
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
-__all__ = ["STREAM", "Dedupe", "IntakeOptions", "destination_folder", "destinations_of", "named_together"]
+__all__ = ["READS", "STREAM", "Dedupe", "IntakeOptions", "destination_folder", "destinations_of", "named_together"]
 
-# The part of a spool that streams use.
+# The parts of a spool: of streams, and of batch reads.
 STREAM: Final = "stream"
+READS: Final = "reads"
 
 _PREFETCH: Final = 2_000
 _SEGMENT_ROWS: Final = 10_000

@@ -38,6 +38,7 @@ __all__ = [
     "Segment",
     "SegmentFormat",
     "SpoolDescription",
+    "complete_reads",
     "describe_spool",
     "encoded",
     "find_spool",
@@ -201,6 +202,23 @@ def read_drops(store: SpoolStore, segment: Segment) -> tuple[int, ...]:
     if positions != found:
         raise SpoolDamaged(store.path(segment.drops_name), "it is not a list of positions")
     return tuple(positions)
+
+
+def complete_reads(store: SpoolStore) -> dict[str, list[str]]:
+    """Return the shards of reads that are complete, by the name of the object that says so.
+
+    Raises:
+        SpoolDamaged: It does not.
+        SpoolError: The spool cannot be read.
+    """
+    complete: dict[str, list[str]] = {}
+    for each in store.objects("reads"):
+        match store.get_json(each.name):
+            case {"shards": [*shards]}:
+                complete[each.name] = [str(shard) for shard in shards]
+            case _:
+                raise SpoolDamaged(store.path(each.name), "it does not list shards")
+    return complete
 
 
 @dataclass(frozen=True, slots=True)

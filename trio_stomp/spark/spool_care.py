@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from trio_stomp.spark.batch_drain import READS, complete_reads
-from trio_stomp.spark.intake_options import STREAM
+from trio_stomp.spark.intake_options import READS, STREAM
 from trio_stomp.spark.lease import Lease, owner_of
-from trio_stomp.spark.segments import Listing, Segment, describe_spool, list_spool, rows_in
+from trio_stomp.spark.segments import Listing, Segment, complete_reads, describe_spool, list_spool, rows_in
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
 __all__ = ["CareReport", "care"]
