@@ -73,12 +73,17 @@ def recent(monkeypatch: pytest.MonkeyPatch) -> None:
 pytestmark = pytest.mark.usefixtures("recent")
 
 
-def test_first_when_there_are_rows_then_before_the_oldest_of_each_shard(store: SpoolStore) -> None:
+def test_first_when_there_are_rows_then_before_the_first_that_there_ever_was_in_each_shard(store: SpoolStore) -> None:
     assert started(store).first().rows == {}
     write(store, "a", 11, ["1", "2"])
     write(store, "b", 1, ["3"])
 
-    assert started(store).first().rows == {"a": 10, "b": 0}
+    planner = started(store)
+    assert planner.first().rows == {"a": 0, "b": 0}
+    # No query has processed and deleted them, or it would have written that down.
+    with pytest.raises(DataLoss, match="does not have the rows 1 to 10 of shard a"):
+        planner.next(planner.first().rows, None)
+    assert planner.earliest().rows == {"a": 10, "b": 0}
 
 
 def test_batch_when_there_is_no_limit_then_all_rows_of_all_shards(store: SpoolStore) -> None:

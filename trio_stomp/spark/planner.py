@@ -163,8 +163,12 @@ class Planner:
     # --- where a query begins -----------------------------------------------------------------------------------------
 
     def first(self) -> Offset:
-        """Where a query without a checkpoint begins: behind the rows that an earlier query has processed."""
-        return self._offset({**self._oldest(), **self._progress.rows})
+        """Where a query without a checkpoint begins: behind the rows that an earlier query has processed.
+
+        No others were deleted in order. So of a shard of which none are known to be, it begins with the first row that
+        there ever was, whether the spool still has it or not.
+        """
+        return self._offset({**dict.fromkeys(self._oldest(), 0), **self._progress.rows})
 
     def earliest(self) -> Offset:
         """Before the oldest rows that the spool still has, whether they were processed or not."""
