@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.spark.memory_store import MemoryStore
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status, write_status
 from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
@@ -149,11 +151,18 @@ def write(
     time: int = 0,
     form: SegmentFormat = SegmentFormat.ARROW,
 ) -> Segment:
-    """Write a segment of `segment_of`, and the status of its receiver, which has confirmed ACKs."""
+    """Write a segment of `segment_of`, and the status of its receiver, which has confirmed ACKs.
+
+    The clocks of the receiver and of the store agree.
+    """
     made, octets = segment_of(
         shard, first, ids, redelivered=redelivered, suspects=suspects, in_doubt=in_doubt, time=time, form=form
     )
     store.put(made.name, octets)
+    if isinstance(store, MemoryStore):
+        store.found[made.name] = (octets, made.time / 1000)
+    elif store.is_local:
+        os.utime(store.path(made.name), (made.time / 1000, made.time / 1000))
     told = ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, rows=made.last, confirmed=made.last)
     write_status(store, told)
     return made

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from tests.spark.receiving import identity_of_an_ended_process, opened, segments_in, write
+from tests.spark.memory_store import MemoryStore
+from tests.spark.receiving import identity_of_an_ended_process, opened, segment_of, segments_in, write
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.lease import Lease, SpoolTaken
 from trio_stomp.spark.planner import DataLoss, Planner
@@ -109,6 +110,30 @@ def test_batch_when_limited_then_the_oldest_rows_first_and_no_more(store: SpoolS
     # Within a shard its own order counts, also where a clock was set back.
     assert planner.next({"b": 1}, 3) == {"a": 1, "b": 3}
     assert planner.next({"a": 1, "b": 3}, 2) == {"a": 3, "b": 3}
+
+
+def test_copies_when_clocks_of_receivers_differ_then_the_row_that_came_first_is_looked_at_first(
+    tmp_path: Path,
+) -> None:
+    """Otherwise the copy, whose ACK was confirmed, would be forgotten before the row that is in doubt is seen."""
+    store = MemoryStore()
+    planner = started(store, window=Window(rows=100, seconds=0))
+    for shard, clock, redelivered in (("fast", 5_000, []), ("slow", -100, [0])):
+        store.now += 1
+        segment, octets = segment_of(
+            shard, 1, ["1"], redelivered=redelivered, time=int((store.now + clock) * 1000), in_doubt=0
+        )
+        store.put(segment.name, octets)
+    # What the slow one has written is confirmed.
+    segment, octets = segment_of("slow", 2, ["2"], time=int((store.now - 99) * 1000))
+    store.put(segment.name, octets)
+
+    end = planner.next({}, None)
+
+    assert end == {"fast": 1, "slow": 2}
+    assert [(each.path.split("/")[-2], [*each.copies]) for each in planner.slices({}, end) if each.copies] == [
+        ("slow", [0])
+    ]
 
 
 def test_batch_when_limited_in_bytes_then_as_many_rows_as_fit_but_at_least_one(store: SpoolStore) -> None:

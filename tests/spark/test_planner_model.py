@@ -29,7 +29,7 @@ from trio_stomp.spark.stream_offsets import Offset
 
 # For a long run: TRIO_STOMP_HISTORIES=10000.
 HISTORIES = int(os.environ.get("TRIO_STOMP_HISTORIES", "60"))
-# Only ids whose ACK is in doubt: the hardest case.
+# Only ids whose ACK is in doubt, and those of the last moments: the hardest case.
 WINDOW = Window(rows=1_000_000, seconds=0)
 
 

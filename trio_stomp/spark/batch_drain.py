@@ -137,7 +137,7 @@ def _without_copies(
         everything = sorted((each for found in listing.segments.values() for each in found), key=_age)
         done = [each for each in everything if each.shard in complete]
         left_out = {each.name: read_drops(store, each) for each in done if each.drops_name in listing.drops}
-        ids = RecentIds(store, window, lambda each: _is_in_doubt(listing, each))
+        ids = RecentIds(store, window, listing.is_in_doubt)
         ids.restore([], done, left_out)
         copies = {each.name: ids.copies(each) for each in everything if each.shard not in complete}
     slices: list[SegmentSlice] = []
@@ -150,10 +150,7 @@ def _without_copies(
     return slices
 
 
-def _is_in_doubt(listing: Listing, segment: Segment) -> bool:
-    successor = listing.successor(segment)
-    return successor is None or successor.in_doubt > 0
-
-
 def _age(segment: Segment) -> tuple[int, str, int]:
-    return segment.time, segment.shard, segment.first
+    # It never changes, whatever else is written meanwhile: of two reads in another order, each would leave out the row
+    # that the other keeps.
+    return segment.written, segment.shard, segment.first

@@ -455,13 +455,8 @@ class Planner:
             return
         self._planned = {**self._progress.finished, **planned}
         if self._ids is not None:
-            whole = [
-                each
-                for segments in listing.segments.values()
-                for each in segments
-                if each.first <= self._planned.get(each.shard, 0)
-            ]
-            self._ids.restore(listing.ids, sorted(whole, key=lambda each: each.time))
+            whole = [each for each in listing.oldest_first() if each.first <= self._planned.get(each.shard, 0)]
+            self._ids.restore(listing.ids, whole)
 
     def _plan(self, segments: Sequence[Segment], listing: Listing) -> None:
         """Look for copies in segments, in each once, and write down which there are."""
@@ -510,9 +505,10 @@ class Planner:
         if self._waits_since is None:
             self._waits_since = self._monotonic()
         is_worth_it = len(done) >= _RELEASE_SEGMENTS or sum(each.size for each in done) >= self._release_bytes
-        # The time in their names is that of a receiver's clock. It matters little when they are deleted.
         oldest = (self._store_time() - _RELEASE_SECONDS) * 1000
-        is_old = any(each.time < oldest for each in done) or self._monotonic() - self._waits_since >= _RELEASE_SECONDS
+        is_old = (
+            any(each.written < oldest for each in done) or self._monotonic() - self._waits_since >= _RELEASE_SECONDS
+        )
         if not is_worth_it and not is_old:
             return
         doubts = self._doubts(done, listing)
@@ -562,8 +558,7 @@ class Planner:
         listing = self._listed
         if listing is None or segment not in listing.segments.get(segment.shard, []):
             return False
-        successor = listing.successor(segment)
-        return successor is None or successor.in_doubt > 0
+        return listing.is_in_doubt(segment)
 
     def _retire(self, done: Offsets, listing: Listing) -> None:
         """Forget receivers that will write no more, and whose rows are all done.
@@ -664,7 +659,7 @@ class Planner:
             self._asked, self._running = now, self._alive(listing)
         begun_all = {**self._progress.finished, **planned}
         oldest = next(iter(_behind(begun_all, listing)), None)
-        waited = 0.0 if oldest is None else max(0.0, self._store_time() - oldest.time / 1000)
+        waited = 0.0 if oldest is None else max(0.0, self._store_time() - oldest.written / 1000)
         return {
             "rowsWaiting": self.waiting(planned),
             "oldestWaitingMs": int(1000 * waited),
@@ -727,13 +722,5 @@ def _gaps(listing: Listing, start: Offsets, end: Offsets) -> list[_Gap]:
 
 
 def _behind(begun: Offsets, listing: Listing) -> Iterable[Segment]:
-    """The segments with rows after an offset, the oldest first; those of a shard in its order."""
-    ordered: list[tuple[int, Segment]] = []
-    for shard, segments in listing.segments.items():
-        at = 0
-        for each in segments:
-            # A clock may have been set back.
-            at = max(at, each.time)
-            if each.last > begun.get(shard, 0):
-                ordered.append((at, each))
-    return [each for _, each in sorted(ordered, key=lambda found: (found[0], found[1].shard, found[1].first))]
+    """The segments with rows after an offset, the oldest first."""
+    return (each for each in listing.oldest_first() if each.last > begun.get(each.shard, 0))

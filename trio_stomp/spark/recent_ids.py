@@ -40,6 +40,8 @@ _DOUBTS: Final = "doubts/"
 # A break in which no message arrives counts as this much of the window, and not more than this share of it.
 _BREAK_SECONDS: Final = 30.0
 _BREAK_SHARE: Final = 4
+# Stores tell times in whole seconds, or even pairs of them. Within these, a row may be looked at before its original.
+_COARSE_SECONDS: Final = 2.0
 _NUMBERS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)-(?P<suspects>\d+)\.arrow$")
 
 # Marks. A row without an id is no copy of any other.
@@ -54,15 +56,20 @@ class Window:
 
     Attributes:
         rows: Maximum number of rows; also of those whose ACK is in doubt.
-        seconds: Maximum age of the rows, in time in which messages arrive.
+        seconds: Maximum age of the rows, in time in which messages arrive. They are kept for some seconds in any case.
     """
 
     rows: int
     seconds: float
 
+    @property
+    def kept_seconds(self) -> float:
+        """The maximum age that copies of rows are looked for."""
+        return max(self.seconds, _COARSE_SECONDS)
+
     def passed(self, milliseconds: int) -> float:
         """Return how many seconds of the window the time between two segments counts."""
-        return min(max(0.0, milliseconds / 1000), _BREAK_SECONDS, self.seconds / _BREAK_SHARE)
+        return min(max(0.0, milliseconds / 1000), _BREAK_SECONDS, self.kept_seconds / _BREAK_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,7 @@ class RecentIds:
         self._doubts.forget(max(0, len(self._doubts) - self._window.rows))
 
     def _forget(self) -> None:
-        oldest = self._age - self._window.seconds
+        oldest = self._age - self._window.kept_seconds
         while len(self._blocks) > 1 and (len(self._known) > self._window.rows or self._blocks[0].age <= oldest):
             block = self._blocks.popleft()
             if block.segment is not None and self._is_in_doubt(block.segment):
@@ -267,7 +274,7 @@ class RecentIds:
     def _save(self, segments: Sequence[Segment], folder: str) -> None:
         found = [each for batches in self._store.each(self._read_columns, segments) for each in batches]
         ids = sum(each.num_rows - each.column(0).null_count for each in found)
-        time = max(each.time for each in segments)
+        time = max(each.written for each in segments)
         suspects = sum(each.suspects for each in segments)
         name = f"{folder}{time:015}-{segments[0].shard}-{segments[0].first:012}-{ids}-{suspects}.arrow"
         if ids:
@@ -298,7 +305,7 @@ class RecentIds:
                 time = _time_of(each)
                 age += 0.0 if after is None else self._window.passed(after - time)
                 after = time
-                if newer >= self._window.rows or (age >= self._window.seconds and not are_doubts):
+                if newer >= self._window.rows or (age >= self._window.kept_seconds and not are_doubts):
                     outdated.append(each.name)
                 newer += _rows_in(each)
         for name in outdated:
@@ -323,7 +330,7 @@ def _digested(batches: Iterable[RecordBatch]) -> _Rows:
 
 def _time_of(each: Segment | StoredObject) -> int:
     if isinstance(each, Segment):
-        return each.time
+        return each.written
     return int(each.name.partition("/")[2].partition("-")[0])
 
 

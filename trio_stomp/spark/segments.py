@@ -22,8 +22,9 @@ import re
 import uuid
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
@@ -92,8 +93,10 @@ class Segment:
         suspects: How many of them may be copies.
         in_doubt: How many rows directly before it were not confirmed as acknowledged when it was written.
         size: How many bytes it has.
-        time: When it was written, in thousandths of a second since 1970.
+        time: When its receiver wrote it, in thousandths of a second since 1970, by the receiver's clock.
         form: How it is encoded.
+        changed: When it came to the store, in seconds since 1970, by the store's clock; 0 if that does not say, or was
+            not asked yet.
     """
 
     shard: str
@@ -104,11 +107,20 @@ class Segment:
     size: int
     time: int
     form: SegmentFormat
+    changed: float = field(default=0.0, compare=False)
 
     @property
     def last(self) -> int:
         """The number of its last row."""
         return self.first + self.rows - 1
+
+    @property
+    def written(self) -> int:
+        """When it was written, in thousandths of a second since 1970: what times of several receivers are compared by.
+
+        Clocks of receivers differ, so it is the time of the store, if that says one.
+        """
+        return int(self.changed * 1000) or self.time
 
     @property
     def name(self) -> str:
@@ -253,6 +265,23 @@ class Listing:
         place = bisect_right(found, segment.first, key=lambda each: each.first)
         return found[place] if place < len(found) else None
 
+    def is_in_doubt(self, segment: Segment) -> bool:
+        """Whether the broker may still deliver the messages of a segment again, as far as the names say."""
+        successor = self.successor(segment)
+        return successor is None or successor.in_doubt > 0
+
+    def oldest_first(self) -> list[Segment]:
+        """Return all segments in the order in which their rows are looked at; those of a shard in its order.
+
+        A message is delivered again after it was written, so copies come after what they are copies of.
+        """
+        ordered: list[tuple[int, Segment]] = []
+        for segments in self.segments.values():
+            # A clock may have been set back.
+            times = accumulate((each.written for each in segments), max)
+            ordered += zip(times, segments, strict=True)
+        return [each for _, each in sorted(ordered, key=lambda found: (found[0], found[1].shard, found[1].first))]
+
 
 def list_spool(store: SpoolStore) -> Listing:
     """List a spool.
@@ -269,7 +298,7 @@ def list_spool(store: SpoolStore) -> Listing:
     for each in store.objects():
         name = each.name
         kind = name.partition("/")[0]
-        if (segment := _named(name)) is not None:
+        if (segment := _named(each)) is not None:
             size += each.size
             if each.size != segment.size:
                 damaged[name] = _truncated(store, segment, each.size)
@@ -306,9 +335,9 @@ def _refuse_former(store: SpoolStore, name: str) -> None:
         )
 
 
-def _named(name: str) -> Segment | None:
-    """The segment with a name; None if it is no segment."""
-    found = _SEGMENT.fullmatch(name)
+def _named(stored: StoredObject) -> Segment | None:
+    """The segment that an object is, as its name says; None if it is none."""
+    found = _SEGMENT.fullmatch(stored.name)
     if found is None:
         return None
     return Segment(
@@ -320,6 +349,7 @@ def _named(name: str) -> Segment | None:
         size=int(found["size"]),
         time=int(found["time"]),
         form=SegmentFormat(found["form"]),
+        changed=stored.changed,
     )
 
 

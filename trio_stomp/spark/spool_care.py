@@ -152,7 +152,7 @@ def _delete_reads(store: SpoolStore, seconds: float) -> int:
     deleted = 0
     for name, shards in complete.items():
         segments = [each for shard in shards for each in listing.segments.get(shard, [])]
-        is_old = bool(segments) and all(each.time < oldest for each in segments)
+        is_old = bool(segments) and all(each.written < oldest for each in segments)
         # A shard that two reads have taken up is the rows of both.
         if not is_old or any(shared.count(shard) > 1 for shard in shards):
             continue
