@@ -112,9 +112,7 @@ def test_batch_when_limited_then_the_oldest_rows_first_and_no_more(store: SpoolS
     assert planner.next({"a": 1, "b": 3}, 2) == {"a": 3, "b": 3}
 
 
-def test_copies_when_clocks_of_receivers_differ_then_the_row_that_came_first_is_looked_at_first(
-    tmp_path: Path,
-) -> None:
+def test_copies_when_clocks_of_receivers_differ_then_the_row_that_came_first_is_looked_at_first() -> None:
     """Otherwise the copy, whose ACK was confirmed, would be forgotten before the row that is in doubt is seen."""
     store = MemoryStore()
     planner = started(store, window=Window(rows=100, seconds=0))
@@ -241,7 +239,7 @@ def test_copies_when_they_do_not_matter_then_no_id_is_looked_at(store: SpoolStor
     assert rows(store, planner, {}, planner.next({}, None)) == [1, 1]
 
 
-def test_copies_when_a_query_with_another_checkpoint_decided_otherwise_then_its_notes_do_not_count(
+def test_copies_when_a_query_with_another_checkpoint_had_kept_the_other_row_then_it_is_kept_again(
     store: SpoolStore,
 ) -> None:
     write(store, "b", 1, ["1"], redelivered=[0], time=2)
@@ -255,7 +253,9 @@ def test_copies_when_a_query_with_another_checkpoint_decided_otherwise_then_its_
     second = started(store)
     again = second.next(second.earliest().rows, None)
 
-    assert rows(store, second, {}, again) == [1, 2]
+    assert again == {"a": 2, "b": 1}
+    assert rows(store, second, {"b": 1}, again) == [2]
+    assert rows(store, second, {"a": 2}, again) == [1]
 
 
 class Skipping(SpoolStore):
@@ -560,6 +560,54 @@ def test_note_of_copies_when_the_planner_died_before_it_was_deleted_then_no_segm
 
     listing = list_spool(store)
     assert (listing.segments, listing.drops) == ({}, frozenset())
+
+
+@pytest.mark.parametrize("died_at", [0, 1])
+def test_rows_when_the_planner_died_as_it_deleted_and_a_backup_was_restored_then_all_are_there_once(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch, died_at: int
+) -> None:
+    """Their ids are saved by then, and they are no copies of themselves."""
+    write(store, "a", 1, ["1", "2"], suspects=2, time=1)
+    write(store, "b", 1, ["2", "3"], suspects=2, time=2)
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    calls = 0
+    delete = store.delete
+
+    def die(names: Iterable[str]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > died_at:
+            raise KeyboardInterrupt
+        # Of the segments, none is gone yet.
+        delete(each for each in names if not each.startswith("segments/"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "delete", die)
+        with pytest.raises(KeyboardInterrupt):
+            planner.next(end, None)
+    second = started(store)
+
+    assert second.next({}, None) == end
+    assert rows(store, second, {}, end) == [1, 2, 2]
+
+
+def test_segment_when_it_was_given_up_and_comes_after_its_receiver_was_forgotten_then_left_out() -> None:
+    store = MemoryStore()
+    planner = started(store, max_bytes=1, monotonic=lambda: store.now)
+    given_up, octets = segment_of("a", 1, ["1"])
+    store.put_json(given_up.void_name, {})
+    write_status(store, ReceiverStatus(shard="a", state=ReceiverState.FAILED))
+    for _ in range(2):
+        store.now += 100
+        planner.next({}, None)
+    assert not list_spool(store).statuses
+
+    store.put(given_up.name, octets)
+    write(store, "b", 1, ["1"], redelivered=[0])
+
+    assert planner.next({}, None) == {"b": 1}
+    assert started(store).next({}, None) == {"b": 1}
 
 
 def test_shard_when_its_receiver_wrote_a_segment_and_ended_after_the_listing_then_not_retired(tmp_path: Path) -> None:

@@ -126,6 +126,8 @@ class Planner:
         self._ids = None if window is None else RecentIds(store, window, self._is_in_doubt)
         # Up to which row copies were looked for; None until an offset says what earlier processes have planned.
         self._planned: Offsets | None = None
+        # What earlier processes were done with, whatever the checkpoint says.
+        self._decided: Offsets = {}
         self._drops: dict[str, tuple[int, ...]] = {}
         # The last row of each shard that is known to exist.
         self._promised: Offsets = {}
@@ -454,16 +456,29 @@ class Planner:
         if self._planned is not None:
             return
         self._planned = {**self._progress.finished, **planned}
-        if self._ids is not None:
-            whole = [each for each in listing.oldest_first() if each.first <= self._planned.get(each.shard, 0)]
-            self._ids.restore(listing.ids, whole)
+        self._decided = dict(self._progress.rows)
+        segments = listing.oldest_first()
+        of_none = listing.drops - {each.drops_name for each in segments}
+        if of_none:
+            # An earlier process was killed before it deleted them.
+            self._check_lease()
+            self._store.delete(of_none)
+        if self._ids is None:
+            return
+        # The checkpoint may be a new one, or restored from a backup. Then ids of rows that are planned again may be
+        # among those that were saved, so what was decided about these rows stays.
+        decided = [each for each in segments if each.first <= self._decided.get(each.shard, 0)]
+        left_out = {each.name: self._drops_of(each, listing) for each in decided}
+        known = [each for each in segments if each.first <= self._planned.get(each.shard, 0) or each.name in left_out]
+        self._ids.restore(listing.ids, known, left_out)
 
     def _plan(self, segments: Sequence[Segment], listing: Listing) -> None:
         """Look for copies in segments, in each once, and write down which there are."""
-        planned = self._planned
+        planned, decided = self._planned, self._decided
         if self._ids is None or planned is None:
             return
-        wanted = [each for each in segments if each.first > planned.get(each.shard, 0)]
+        # An earlier process has looked at the others.
+        wanted = [each for each in segments if each.first > max(planned.get(each.shard, 0), decided.get(each.shard, 0))]
         is_checked = False
         for segment, copies in zip(wanted, self._ids.copies_in(wanted), strict=True):
             if copies:
@@ -525,9 +540,9 @@ class Planner:
         except SpoolFull as error:
             logger.warning("segments that Spark is done with cannot be deleted yet: %s", error)
             return
-        # They go before their segments, or a crash in between would leave them behind.
-        self._store.delete(each.drops_name for each in done if each.drops_name in listing.drops)
         self._store.delete(each.name for each in done)
+        # Last: without them, what a crash leaves of the segments would have copies again.
+        self._store.delete(each.drops_name for each in done if each.drops_name in listing.drops)
         self._waits_since = None
         for each in done:
             self._drops.pop(each.drops_name, None)
@@ -578,17 +593,19 @@ class Planner:
                 is_over = status is None or not is_own or (status.is_over() and status.rows <= done.get(shard, 0))
                 self._silent[shard] = _Silence(changed, here, is_over)
             elif silence.is_over or (now - changed > _RETIRED_SECONDS and here - silence.since >= SILENT_SECONDS):
-                self._forget(shard, done.get(shard, 0), listing)
+                self._forget(shard, done.get(shard, 0), listing, is_over=silence.is_over)
             else:
                 self._silent[shard] = silence
 
-    def _forget(self, shard: str, last: int, listing: Listing) -> None:
+    def _forget(self, shard: str, last: int, listing: Listing, *, is_over: bool) -> None:
         """Take a shard out of offsets, and delete what is left of it.
 
         Otherwise each listing would come upon the folders of all receivers that there ever were.
         """
         self._check_lease()
-        if last > 0:
+        # What such a receiver writes later, or has given up while it was written, is not to be taken for new rows.
+        may_write = not is_over or any(name.startswith(f"void/{shard}/") for name in listing.void)
+        if last > 0 or may_write:
             finished = {name: row for name, row in self._progress.finished.items() if name != shard}
             kept = dict([*finished.items(), (shard, last)][-KEPT_SHARDS:])
             self._progress = replace(self._progress, retired=self._progress.retired + 1, finished=kept)
