@@ -19,7 +19,7 @@ from typing import Protocol, cast
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
@@ -67,10 +67,12 @@ def total(offset: dict[str, object]) -> int:
     return sum(checked(offset, QUEUE).rows.values())
 
 
-def until(reader: StompStreamReader, start: dict[str, object], rows: int) -> dict[str, object]:
+def until(
+    reader: StompStreamReader, start: dict[str, object], rows: int, limit: ReadLimit | None = None
+) -> dict[str, object]:
     """Ask for the newest offset until there are so many rows."""
     deadline = time.monotonic() + PATIENCE
-    while total(end := reader.latestOffset(start, ReadAllAvailable())) != rows:
+    while total(end := reader.latestOffset(start, limit or ReadAllAvailable())) != rows:
         assert time.monotonic() < deadline, end
     return end
 
@@ -148,44 +150,55 @@ def test_offset_when_there_is_a_limit_then_no_further(threaded_broker: ThreadedB
 def test_offset_when_rows_are_too_few_then_a_batch_waits_for_more_or_until_the_delay_is_over(
     threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
-    publish(threaded_broker, range(10))
+    publish(threaded_broker, [0])
     reader = make(minOffsetsPerTrigger="11", maxTriggerDelayMs="3600000")
-    start = reader.initialOffset()
-    while total(reader.reportLatestOffset() or start) < 10:
-        assert reader.latestOffset(start, ReadAllAvailable()) == start
-    assert reader.latestOffset(start, ReadAllAvailable()) == start
-    publish(threaded_broker, [10])
-    end = until(reader, start, 11)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(11)
+    # The first batch does not wait.
+    end = until(reader, reader.initialOffset(), 1, limit)
+    publish(threaded_broker, range(1, 11))
+    while total(reader.reportLatestOffset() or end) < 11:
+        assert reader.latestOffset(end, limit) == end
+    assert reader.latestOffset(end, limit) == end
+    # Trigger.Once takes what there is.
+    assert total(reader.latestOffset(end, ReadAllAvailable())) == 11
+    publish(threaded_broker, [11])
+    end = until(reader, end, 12, limit)
     reader.stop()
 
     # Rows that wait longer than this are enough in any number.
     impatient = make(minOffsetsPerTrigger="11", maxTriggerDelayMs="1")
-    publish(threaded_broker, [11])
-    assert total(until(impatient, end, 12)) == 12
+    publish(threaded_broker, [12])
+    assert total(until(impatient, end, 13, limit)) == 13
 
 
 def test_offset_when_the_spool_is_full_then_a_batch_does_not_wait_for_rows(
     threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
-    publish(threaded_broker, range(100))
     few = {"segmentRows": "10", "prefetch": "10", "maxSpoolBytes": "10000"}
     reader = make(minOffsetsPerTrigger="100", maxTriggerDelayMs="3600000", **few)
-    deadline = time.monotonic() + PATIENCE
+    publish(threaded_broker, [0])
+    first = until(reader, reader.initialOffset(), 1, reader.getDefaultReadLimit())
+    publish(threaded_broker, range(1, 100))
 
-    start = reader.initialOffset()
-    while (end := reader.latestOffset(start, ReadAllAvailable())) == start:
+    deadline = time.monotonic() + PATIENCE
+    while (end := reader.latestOffset(first, reader.getDefaultReadLimit())) == first:
         assert time.monotonic() < deadline, reader.reportLatestOffset()
 
-    assert 0 < total(end) < 100
+    assert 1 < total(end) < 100
 
 
 def test_offset_when_limited_in_bytes_then_no_further(threaded_broker: ThreadedBroker, make: MakeReader) -> None:
     publish(threaded_broker, range(100))
     reader = make(maxBytesPerTrigger="1")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxBytes(1)
 
-    end = until(reader, reader.initialOffset(), 1)
+    end = until(reader, reader.initialOffset(), 1, limit)
 
-    assert total(reader.latestOffset(end, ReadAllAvailable())) == 2
+    assert total(end) == 1
+    assert total(reader.latestOffset(end, limit)) == 2
+    assert total(until(reader, end, 100)) == 100
 
 
 def test_offset_when_nothing_comes_then_the_old_one_after_a_while(make: MakeReader) -> None:

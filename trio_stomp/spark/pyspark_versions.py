@@ -18,7 +18,9 @@ __all__ = [
     "DataSourceStreamArrowWriter",
     "ReadAllAvailable",
     "ReadLimit",
+    "ReadMaxBytes",
     "ReadMaxRows",
+    "ReadMinRows",
     "SupportsTriggerAvailableNow",
 ]
 
@@ -34,7 +36,14 @@ else:  # pragma: no cover  # scripts/pyspark_versions runs it
 
 
 if TYPE_CHECKING or HAS_ADMISSION_CONTROL:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
 else:  # pragma: no cover  # scripts/pyspark_versions runs it
     from dataclasses import dataclass
 
@@ -50,6 +59,18 @@ else:  # pragma: no cover  # scripts/pyspark_versions runs it
         """At most this number of rows."""
 
         max_rows: int
+
+    @dataclass(frozen=True)
+    class ReadMaxBytes(ReadLimit):
+        """At most this number of bytes."""
+
+        max_bytes: int
+
+    @dataclass(frozen=True)
+    class ReadMinRows(ReadLimit):
+        """At least this number of rows."""
+
+        min_rows: int
 
     class SupportsTriggerAvailableNow:
         """A reader that is told of ``Trigger.AvailableNow``; by no version that needs this class."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from math import inf
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -24,7 +25,14 @@ from pyspark.sql.types import StructType
 
 from trio_stomp.spark.lease import Lease, SpoolTaken
 from trio_stomp.spark.planner import Planner, SpoolReplaced, refuse_other_spool
-from trio_stomp.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from trio_stomp.spark.pyspark_versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spark_schema import refuse_other
@@ -76,9 +84,9 @@ class _Query:
                 self.begin(begun)
             undo.pop_all()
         self.receivers = QueryReceivers(options, self.planner)
-        # Up to which row batches were planned, and when.
+        # Up to which row batches were planned, and when. The first one does not wait, as with Spark's Kafka source.
         self.planned: Offsets = {}
-        self._planned = time.monotonic()
+        self._planned = -inf
         # With Trigger.AvailableNow: when receiving ends at the latest, and then the newest rows of the run.
         self.until = time.monotonic() + options.available_timeout
         self.last: Offsets | None = None
@@ -187,9 +195,13 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._printed(Offset(spool="", rows={}))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """As many rows as ``maxOffsetsPerTrigger`` says."""
-        rows = self.options.max_rows
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        """One of the limits that the options set. Spark asks with it, or for all that there is (``Trigger.Once``)."""
+        options = self.options
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        return ReadMinRows(options.min_rows) if options.min_rows > 1 else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         """From now on there is an end: the rows that are in the spool when the destination is idle."""
@@ -206,32 +218,21 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLoss: Rows behind the start are missing in the spool.
             SpoolTaken: Another query reads the spool.
         """
-        return self._answer(start, limit, everything=False)
-
-    def newest_offset(self, start: dict[str, object]) -> dict[str, object]:
-        """The offset behind all rows that there are, whatever limits the options set; see `latestOffset`.
-
-        Raises:
-            StompError, DataLoss, SpoolTaken: As there.
-        """
-        return self._answer(start, ReadAllAvailable(), everything=True)
-
-    def _answer(self, start: dict[str, object], limit: ReadLimit, *, everything: bool) -> dict[str, object]:
         begun = self._checked(start)
         try:
-            return self._latest(start, begun, limit, everything=everything)
+            return self._latest(start, begun, limit)
         except SpoolReplaced as error:
             if self.options.fail_on_data_loss:
                 raise
             logger.warning("%s", error)
         # The spool was deleted while the query was running, which is to continue.
         self.stop()
-        return self._latest(start, begun, limit, everything=everything)
+        return self._latest(start, begun, limit)
 
-    def _latest(
-        self, start: dict[str, object], begun: Offset, limit: ReadLimit, *, everything: bool
-    ) -> dict[str, object]:
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) and not everything else None
+    def _latest(self, start: dict[str, object], begun: Offset, limit: ReadLimit) -> dict[str, object]:
+        # Spark's limit can be one only, and this one lifts all.
+        everything = isinstance(limit, ReadAllAvailable)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         most_bytes = None if everything else self.options.max_bytes
         query = self._opened(begun)
         query.planned = rows = query.own(begun).rows

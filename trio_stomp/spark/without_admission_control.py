@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from trio_stomp.spark.pyspark_versions import ReadAllAvailable
 from trio_stomp.spark.stream_source import StompStreamReader
 
 __all__ = ["WithoutAdmissionControl"]
@@ -35,7 +36,7 @@ class WithoutAdmissionControl(DataSourceStreamReader):
         """Return the end of the next batch."""
         reader = self._reader
         if self._planned is None:
-            self._planned = {**reader.newest_offset({**reader.initialOffset()})}
+            self._planned = {**reader.latestOffset({**reader.initialOffset()}, ReadAllAvailable())}
         else:
             self._planned = {**reader.latestOffset(self._planned, reader.getDefaultReadLimit())}
         return self._planned
