@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from tests.spark.memory_store import MemoryStore
+from tests.spark.memory_store import Killed, MemoryStore
 from tests.spark.receiving import identity_of_an_ended_process, opened, segment_of, segments_in, write
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.lease import Lease, SpoolTaken
@@ -608,6 +608,32 @@ def test_segment_when_it_was_given_up_and_comes_after_its_receiver_was_forgotten
 
     assert planner.next({}, None) == {"b": 1}
     assert started(store).next({}, None) == {"b": 1}
+
+
+def test_shard_when_the_planner_is_killed_as_it_forgets_it_then_the_next_one_does_not_count_it_twice() -> None:
+    """The checkpoint would seem to be older than a shard whose rows are gone."""
+    store = MemoryStore()
+    planner = started(store, monotonic=lambda: store.now)
+    store.put_json("void/a/000000000001.json", {})
+    write_status(store, ReceiverStatus(shard="a", state=ReceiverState.FAILED))
+    begun = planner.first()
+    store.now += 100
+    planner.next({}, None)
+    # It writes its progress, and is killed as it deletes.
+    store.lives = 1
+    with pytest.raises(Killed):
+        planner.next({}, None)
+    store.lives = None
+
+    for _ in range(2):
+        second = started(store, monotonic=lambda: store.now)
+        second.begin(begun)
+        for _ in range(3):
+            store.now += 100
+            second.next({}, None)
+
+    assert second.retired == 1
+    assert not list_spool(store).statuses
 
 
 def test_shard_when_its_receiver_wrote_a_segment_and_ended_after_the_listing_then_not_retired(tmp_path: Path) -> None:

@@ -605,8 +605,10 @@ class Planner:
         self._check_lease()
         # What such a receiver writes later, or has given up while it was written, is not to be taken for new rows.
         may_write = not is_over or any(name.startswith(f"void/{shard}/") for name in listing.void)
-        if last > 0 or may_write:
-            finished = {name: row for name, row in self._progress.finished.items() if name != shard}
+        known = self._progress.finished
+        # One that was killed here may have written it down already.
+        if last > known.get(shard, 0) or (may_write and shard not in known):
+            finished = {name: row for name, row in known.items() if name != shard}
             kept = dict([*finished.items(), (shard, last)][-KEPT_SHARDS:])
             self._progress = replace(self._progress, retired=self._progress.retired + 1, finished=kept)
             self._write_progress()
