@@ -336,7 +336,7 @@ def _refuse_former(store: SpoolStore, name: str) -> None:
 
 
 def _named(stored: StoredObject) -> Segment | None:
-    """The segment that an object is, as its name says; None if it is none."""
+    """The segment that an object is, as its name says; None if it is another object."""
     found = _SEGMENT.fullmatch(stored.name)
     if found is None:
         return None
