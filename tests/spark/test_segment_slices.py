@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,17 @@ def test_rows_when_grouped_then_in_order_and_about_even(
 
     assert [[each.rows for each in group] for group in groups] == expected
     assert [each for group in groups for each in group] == slices(*rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "least"), [([10], 4), ([5, 5], 4), ([7, 1], 3), ([3], 8), ([20_000], 2), ([9, 9], 16)]
+)
+def test_rows_when_there_are_fewer_slices_than_tasks_then_slices_are_divided(rows: list[int], least: int) -> None:
+    whole = [replace(each, copies=(1,)) for each in slices(*rows)]
+
+    groups = grouped(whole, 16, least)
+
+    assert len(groups) == min(least, sum(rows))
+    parts = [each for group in groups for each in group]
+    places = [(each.path, each.skip + place, each.copies) for each in parts for place in range(each.rows)]
+    assert places == [(each.path, each.skip + place, (1,)) for each in whole for place in range(each.rows)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -164,14 +164,16 @@ def missing(segments: Sequence[Segment], start: int, end: int) -> list[tuple[int
 
 
 def grouped(slices: Sequence[SegmentSlice], most: int, least: int = 1) -> list[list[SegmentSlice]]:
-    """Return rows in groups of about equal size, in order. No slice is divided.
+    """Return rows in groups of about equal size, in order. A slice is only divided where there are too few of them.
 
     Args:
         slices: The rows.
         most: Maximum number of groups.
-        least: Minimum number of groups, if there are enough slices.
+        least: Minimum number of groups, if there are enough rows.
     """
     total = sum(each.rows for each in slices)
+    if len(slices) < least:
+        slices = [part for each in slices for part in _parts(each, max(1, total // least))]
     count = max(least, min(most, total // _ROWS_WORTH_A_TASK))
     groups: list[list[SegmentSlice]] = [[] for _ in range(count)]
     before = 0
@@ -180,3 +182,9 @@ def grouped(slices: Sequence[SegmentSlice], most: int, least: int = 1) -> list[l
         groups[(before + each.rows // 2) * count // max(1, total)].append(each)
         before += each.rows
     return [group for group in groups if group]
+
+
+def _parts(whole: SegmentSlice, rows: int) -> Iterator[SegmentSlice]:
+    """Yield a slice in parts of so many rows; the last one may have fewer."""
+    for start in range(0, whole.rows, rows):
+        yield replace(whole, skip=whole.skip + start, rows=min(rows, whole.rows - start))
