@@ -21,7 +21,7 @@ _OF_TABLE: Final = "option."
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 _FLAGS: Final = {"true": True, "false": False}
 _SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
-# Options of other sources, above all of Kafka's, in lower case.
+# Options of other sources, above all of Kafka's, and other words for some, in lower case.
 _ELSEWHERE: Final = {
     "kafka.bootstrap.servers": "name the brokers with 'brokers'",
     "assign": "name the destinations with 'subscribe'",
@@ -32,6 +32,13 @@ _ELSEWHERE: Final = {
     "startingtimestamp": "a destination cannot be read from a time on: its oldest message comes first",
     "groupidprefix": "there are no groups: whoever subscribes to a queue shares its messages",
     "kafka.group.id": "there are no groups: whoever subscribes to a queue shares its messages",
+    "maxrowspertrigger": "did you mean 'maxOffsetsPerTrigger'?",
+    "minrowspertrigger": "did you mean 'minOffsetsPerTrigger'?",
+    "url": "name the brokers with 'brokers'",
+    "port": "name the brokers with 'brokers', such as stomp://host:61613",
+    "user": "did you mean 'login'?",
+    "username": "did you mean 'login'?",
+    "queue": "the source is told with 'subscribe', and the sink with 'destination'",
 }
 
 

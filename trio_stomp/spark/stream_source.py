@@ -260,7 +260,9 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if is_over:
                 return dict(start)
             if failure is not None:
-                raise failure
+                # Spark puts all tracebacks into the error that users see, where the sentence is all that they need.
+                logger.debug("the receiver failed", exc_info=failure)
+                raise failure.with_traceback(None) from None
             query.receivers.wait(news, max(0.0, until - time.monotonic()), for_idle=self._available_now)
 
     def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
