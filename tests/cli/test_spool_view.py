@@ -16,10 +16,10 @@ pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 from trio_stomp.cli.top import SpoolView
 from trio_stomp.spark import ReceiverState, ReceiverStatus
 from trio_stomp.spark.intake_options import STREAM, destination_folder
-from trio_stomp.spark.query_progress import QueryProgress, write_progress
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spool_store import SpoolLocation
+from trio_stomp.spark.stream_offsets import QueryProgress, write_progress
 
 RECEIVING = ReceiverStatus(
     shard="2",

@@ -13,8 +13,7 @@ from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from tests.crashes.sink_steps import SinkStep, watched_task
-from trio_stomp.spark.sink_options import SinkOptions
-from trio_stomp.spark.sinks import StompStreamWriter, TaskCommitted
+from trio_stomp.spark.sinks import SinkOptions, StompStreamWriter, TaskCommitted
 
 __all__ = ["DyingSink", "die_once", "run_query"]
 

@@ -11,8 +11,7 @@ import pytest
 
 from tests.spark.receiving import identity_of_an_ended_process, write
 from trio_stomp.errors import StompError
-from trio_stomp.spark.batch_drain import drain
-from trio_stomp.spark.batch_options import BatchOptions
+from trio_stomp.spark.batch_source import BatchOptions, drain
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
 from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
 from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore

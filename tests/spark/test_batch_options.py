@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from trio_stomp.spark.batch_options import BatchOptions
+from trio_stomp.spark.batch_source import BatchOptions
 from trio_stomp.spark.option_reader import OptionError
 
 NEEDED = {"brokers": "broker:61613", "subscribe": "/queue/a", "spoolLocation": "/data/spool"}

@@ -11,8 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from trio_stomp.spark.batch_options import BatchOptions
-from trio_stomp.spark.batch_source import StompBatchReader, batch_reader
+from trio_stomp.spark.batch_source import BatchOptions, StompBatchReader, batch_reader
 from trio_stomp.spark.segment_slices import SegmentGroup
 from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.testing import Broker, ThreadedBroker

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.spark.receiving import opened, segments_in, write
-from trio_stomp.spark import query_progress
+from trio_stomp.spark import stream_offsets
 from trio_stomp.spark.planner import DataLoss, Planner, SpoolReplaced, refuse_other_spool
-from trio_stomp.spark.query_progress import read_progress
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
-from trio_stomp.spark.stream_offsets import Offset
+from trio_stomp.spark.stream_offsets import Offset, read_progress
 
 
 @pytest.fixture
@@ -176,7 +175,7 @@ def test_checkpoint_when_older_than_shards_that_are_finished_then_their_rows_are
 def test_checkpoint_when_so_old_that_its_shards_are_not_remembered_then_still_refused(
     store: SpoolStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_progress, "KEPT_SHARDS", 1)
+    monkeypatch.setattr(stream_offsets, "KEPT_SHARDS", 1)
     monkeypatch.setattr("trio_stomp.spark.planner.KEPT_SHARDS", 1)
     clock = Clock()
     planner = started(store, clock=clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from trio_stomp.spark.digest_window import DigestWindow, digest_of
+from trio_stomp.spark.recent_ids import DigestWindow, digest_of
 
 
 def test_digest_when_added_then_found_with_its_mark() -> None:

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructField, StructType
 
-from trio_stomp.spark.sink_columns import check_columns
+from trio_stomp.spark.sink_rows import check_columns
 
 # StructType.fromDDL() would need a session.
 TYPES: dict[str, DataType] = {

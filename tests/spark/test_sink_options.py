@@ -4,8 +4,8 @@ import pytest
 
 from trio_stomp.spark.option_reader import OptionError
 from trio_stomp.spark.sink_identity import DedupIds
-from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sink_writer import WriteMode
+from trio_stomp.spark.sinks import SinkOptions
 
 NEEDED = {"brokers": "broker:61613"}
 

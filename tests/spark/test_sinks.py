@@ -11,8 +11,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
-from trio_stomp.spark.sink_options import SinkOptions
-from trio_stomp.spark.sinks import StompBatchWriter, StompStreamWriter, TaskCommitted, batch_writer, stream_writer
+from trio_stomp.spark.sinks import (
+    SinkOptions,
+    StompBatchWriter,
+    StompStreamWriter,
+    TaskCommitted,
+    batch_writer,
+    stream_writer,
+)
 from trio_stomp.testing import Broker, QueuedMessage, ThreadedBroker
 
 QUEUE = "/queue/a"

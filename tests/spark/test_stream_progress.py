@@ -1,6 +1,6 @@
 import threading
 
-from trio_stomp.spark.stream_progress import Progress
+from trio_stomp.spark.stream_receivers import Progress
 
 
 def test_wait_when_rows_come_then_woken() -> None:

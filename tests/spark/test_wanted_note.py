@@ -14,9 +14,9 @@ import pytest
 
 from tests.spark.receiving import opened
 from tests.spark.waiting import wait_until
-from trio_stomp.spark import wanted_note
+from trio_stomp.spark import executor_receivers
+from trio_stomp.spark.executor_receivers import WantedNote
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
-from trio_stomp.spark.wanted_note import WantedNote
 
 QUARTER_HOUR = 900.0
 
@@ -72,7 +72,7 @@ def test_note_when_its_driver_was_killed_then_the_next_one_deletes_it_once_it_is
 DRIVER = """
 import os, signal, sys
 from trio_stomp.spark.spool_store import SpoolLocation
-from trio_stomp.spark.wanted_note import WantedNote
+from trio_stomp.spark.executor_receivers import WantedNote
 WantedNote(SpoolLocation.of(sys.argv[1]).open(), "killed", {})
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -83,7 +83,7 @@ def test_note_when_its_driver_is_killed_then_it_stays_until_another_driver_finds
 ) -> None:
     killed = subprocess.run([sys.executable, "-c", DRIVER, store.folder], check=False)
     assert killed.returncode == -signal.SIGKILL
-    monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(executor_receivers, "_RENEW_SECONDS", 0.01)
 
     with written(store, "a") as note:
         assert notes_in(store) == [note.name, "wanted/killed.json"]
@@ -93,7 +93,7 @@ def test_note_when_its_driver_is_killed_then_it_stays_until_another_driver_finds
 
 
 def test_note_when_time_passes_then_renewed(store: SpoolStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(executor_receivers, "_RENEW_SECONDS", 0.01)
     with written(store, "a") as note:
         store.delete([note.name])
         wait_until(None, lambda: notes_in(store) == [note.name])
@@ -102,7 +102,7 @@ def test_note_when_time_passes_then_renewed(store: SpoolStore, monkeypatch: pyte
 def test_note_when_it_cannot_be_renewed_then_tried_again(
     store: SpoolStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(executor_receivers, "_RENEW_SECONDS", 0.01)
     with written(store, "a") as note:
         path = Path(store.path(note.name))
         while not path.is_dir():  # the note may be renewed between the two calls

@@ -12,8 +12,7 @@ import pytest
 
 from tests.spark.receiving import QUEUE, publish
 from trio_stomp.spark.stream_options import StreamOptions
-from trio_stomp.spark.stream_source import StompStreamReader
-from trio_stomp.spark.without_admission_control import WithoutAdmissionControl
+from trio_stomp.spark.stream_source import StompStreamReader, WithoutAdmissionControl
 from trio_stomp.testing import ThreadedBroker
 
 PATIENCE = 60

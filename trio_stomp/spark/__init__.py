@@ -53,8 +53,7 @@ try:
     from trio_stomp.spark.lone_receiver import run_receiver
     from trio_stomp.spark.option_reader import OptionError
     from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
-    from trio_stomp.spark.spool_care import CareReport, care
-    from trio_stomp.spark.spool_status import DestinationStatus, SpoolStatus, status
+    from trio_stomp.spark.spool_care import CareReport, DestinationStatus, SpoolStatus, care, status
     from trio_stomp.spark.spool_store import SpoolError
 except ModuleNotFoundError as error:
     raise _explained(error) from error

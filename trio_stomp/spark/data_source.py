@@ -7,17 +7,14 @@ from collections.abc import Mapping
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from trio_stomp.spark.batch_options import BatchOptions
-from trio_stomp.spark.batch_source import batch_reader
+from trio_stomp.spark.batch_source import BatchOptions, batch_reader
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOptionError
 from trio_stomp.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter
-from trio_stomp.spark.sink_options import SinkOptions
-from trio_stomp.spark.sinks import batch_writer, stream_writer
+from trio_stomp.spark.sinks import SinkOptions, batch_writer, stream_writer
 from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.spark.stream_options import StreamOptions
-from trio_stomp.spark.stream_source import stream_reader
-from trio_stomp.spark.without_admission_control import WithoutAdmissionControl
+from trio_stomp.spark.stream_source import WithoutAdmissionControl, stream_reader
 
 __all__ = ["StompDataSource"]
 

@@ -24,13 +24,12 @@ from math import inf
 from typing import Final
 
 from trio_stomp.spark.lease import Lease, SpoolTaken
-from trio_stomp.spark.query_progress import KEPT_SHARDS, QueryProgress, read_progress, write_progress
 from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverStatus, StatusWatch, read_status
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
 from trio_stomp.spark.segments import Listing, Segment, find_spool, list_spool, mark_spool, read_drops
 from trio_stomp.spark.spool_store import SpoolError, SpoolFull, SpoolStore, StoreClock
-from trio_stomp.spark.stream_offsets import Offset, Offsets
+from trio_stomp.spark.stream_offsets import KEPT_SHARDS, Offset, Offsets, QueryProgress, read_progress, write_progress
 
 __all__ = ["DataLoss", "Planner", "SpoolReplaced", "refuse_other_spool"]
 

@@ -185,6 +185,6 @@ def grouped(slices: Sequence[SegmentSlice], most: int, least: int = 1) -> list[l
 
 
 def _parts(whole: SegmentSlice, rows: int) -> Iterator[SegmentSlice]:
-    """Yield a slice in parts of so many rows; the last one may have fewer."""
+    """Yield a slice in parts of this number of rows; the last one may have fewer."""
     for start in range(0, whole.rows, rows):
         yield replace(whole, skip=whole.skip + start, rows=min(rows, whole.rows - start))
