@@ -24,10 +24,10 @@ from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
-from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.segments import list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_options import StreamOptions
-from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Command
 
 PATIENCE = 120.0
@@ -637,6 +637,30 @@ def test_spool_when_large_bodies_come_at_once_then_no_more_of_them_are_written_t
     while left(threaded_broker):
         kit.store.delete(segment.name for segment in segments_in(kit.store))
     told.wait(lambda told: told.last == 20)
+
+
+@pytest.mark.slow
+def test_bodies_when_more_than_fit_into_memory_come_before_a_receipt_then_they_wait_in_files(tmp_path: Path) -> None:
+    body = os.urandom(1024) * 24 * 1024
+    options = BrokerOptions(logins={"guest": "guest"}, max_queue_bytes=2**30, max_stored_bytes=2**30)
+    with run_broker_in_thread(options=options) as broker:
+        broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.ACK)))
+        kit = Kit({"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}, tmp_path)
+        thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
+        broker.call(lambda inner: inner.publish("/queue/a", body))
+        broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+        for _ in range(13):
+            broker.call(lambda inner: inner.publish("/queue/a", body))
+        broker.call(lambda inner: inner.wait_until(lambda: bool(told.failures) or inner.depth("/queue/a") == 0))
+        assert not told.failures
+        broker.call(Broker.drop_connections)
+        wait_until_left(broker, 0)
+        thread.stop()
+        assert thread.join(PATIENCE)
+
+    for each in segments_in(kit.store):
+        (batch,) = open_batches(kit.store, kit.store.path(each.name), ["body"])
+        assert batch.to_pydict()["body"] == [body] * each.rows
 
 
 # --- several destinations ---------------------------------------------------------------------------------------------

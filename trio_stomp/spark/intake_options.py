@@ -24,6 +24,7 @@ __all__ = ["READS", "STREAM", "Dedupe", "IntakeOptions", "destination_folder", "
 STREAM: Final = "stream"
 READS: Final = "reads"
 
+_LARGE_BODY: Final = 1024**2
 _PREFETCH: Final = 2_000
 _SEGMENT_ROWS: Final = 10_000
 _LINGER_SECONDS: Final = 0.005
@@ -201,6 +202,8 @@ class IntakeOptions:
                         prefetch=self.prefetch,
                         headers=self.subscribe_headers,
                         selector=self.selector,
+                        # In memory, as many as the broker sends ahead would be too much.
+                        spool_threshold_bytes=_LARGE_BODY,
                     )
                 )
                 for destination in self.destinations

@@ -114,7 +114,7 @@ class MessageColumns:
         return schema([field(name, kind) for name, kind in columns])
 
     def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
-        """Rows of messages.
+        """Rows of messages. Large bodies are read from their files, so call it in a thread.
 
         Args:
             received: The messages.
@@ -122,8 +122,9 @@ class MessageColumns:
         """
         messages = [each.message for each in received]
         headers = [message.headers for message in messages]
+        bodies = [_read(message) if message.is_spooled else message.body for message in messages]
         columns: dict[str, Array[Scalar[DataType]]] = {
-            "body": _packed(binary(), [message.body for message in messages]),
+            "body": _packed(binary(), bodies),
             "destination": _texts([each.get("destination") for each in headers]),
             "message_id": _texts([each.get("message-id") for each in headers]),
             "subscription": _texts([each.get("subscription") for each in headers]),
@@ -135,10 +136,17 @@ class MessageColumns:
             STABLE_ID: _texts([each.stable_id for each in received]),
         }
         if self.include_text:
-            columns[_TEXT] = _texts([_text_of(message.body, message.content_type) for message in messages])
+            columns[_TEXT] = _texts(
+                [_text_of(body, message.content_type) for body, message in zip(bodies, messages, strict=True)]
+            )
         if self.include_headers:
             columns[_HEADERS] = _maps(headers)
         return record_batch(columns, schema=self.arrow_schema())
+
+
+def _read(message: Message) -> bytes:
+    with message.open_body() as file:
+        return file.read()
 
 
 class SchemaDiffers(RuntimeError):

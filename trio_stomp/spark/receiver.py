@@ -385,11 +385,11 @@ def in_parts(messages: Sequence[Message], most_bytes: int) -> Iterator[list[Mess
     part: list[Message] = []
     size = 0
     for message in messages:
-        if part and size + len(message.body) > most_bytes:
+        if part and size + message.body_size > most_bytes:
             yield part
             part, size = [], 0
         part.append(message)
-        size += len(message.body)
+        size += message.body_size
     if part:
         yield part
 
