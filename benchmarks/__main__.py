@@ -29,6 +29,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "blocking": traffic.measure_synchronous,
     "asyncio": traffic.measure_asyncio,
     "brokers": brokers.measure,
+    "tls": brokers.measure_secure,
     "connections": scale.measure_connections,
     "subscriptions": scale.measure_subscriptions,
     "memory": scale.measure_memory,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.groups.brokers import BROKER_RATES, PROCESSOR, TITLES
+from benchmarks.groups.brokers import BROKER_RATES, PROCESSOR, SECURE, SECURE_PROCESSOR, SECURE_RATES, TITLES
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED, WHOLE
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import (
@@ -167,6 +167,22 @@ GOALS: Final = (
         Goal(what=f"{row.section}, {row.name}", row=row, bound=0.5, against=_BEST, at_most=True)
         for (_, scenario), row in PROCESSOR.items()
         if scenario == "send"
+    ),
+    *(
+        Goal(
+            what=f"{SECURE['stomps']}, {row.name}: its processor time in that without",
+            row=row,
+            under=PROCESSOR["rabbitmq", scenario],
+            against=OURS,
+            bound=2,
+            at_most=True,
+        )
+        for (scheme, scenario), row in SECURE_PROCESSOR.items()
+        if scheme == "stomps"
+    ),
+    *(
+        _times(row, 1, _BEST, f"{SECURE[scheme]}: {RATES[scenario].name}")
+        for (scheme, scenario), row in SECURE_RATES.items()
     ),
     Goal(
         what="1 000 connections: received a second",

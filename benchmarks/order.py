@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import resource
+import ssl
 import sys
 import time
 from collections.abc import Coroutine, Mapping
@@ -32,6 +33,8 @@ class Order:
             and those of the other groups.
         host: Where the broker or the peer is.
         port: Its port.
+        scheme: ``stomp``, ``stomps`` (TLS) or ``wss`` (WebSocket over TLS).
+        ca_file: The certificate to trust, where there is TLS.
         vhost: Its virtual host.
         login: User.
         passcode: The user's passcode.
@@ -49,6 +52,8 @@ class Order:
     scenario: str
     host: str = "127.0.0.1"
     port: int = 0
+    scheme: str = "stomp"
+    ca_file: str = ""
     vhost: str = "/"
     login: str = "guest"
     passcode: str = "guest"
@@ -65,6 +70,16 @@ class Order:
     def from_argument(cls) -> Order:
         """The order of this process."""
         return cls(**json.loads(sys.argv[1]))
+
+    @property
+    def url(self) -> str:
+        """Where to connect to."""
+        return f"{self.scheme}://{self.host}:{self.port}{'/ws' if self.scheme == 'wss' else ''}"
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What a client needs for TLS; None: it is not asked for."""
+        return ssl.create_default_context(cafile=self.ca_file) if self.ca_file else None
 
     def as_argument(self, *, whole: bool = True) -> str:
         """The order for another process, with or without what is as in a new `Order`."""

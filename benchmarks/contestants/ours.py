@@ -25,7 +25,8 @@ def connection(
 ) -> AbstractAsyncContextManager[trio_stomp.Client]:
     """One connection to where the order says."""
     return trio_stomp.connect(
-        f"stomp://{order.host}:{order.port}",
+        order.url,
+        tls=order.tls or False,
         login=order.login,
         passcode=order.passcode,
         vhost=order.vhost,

@@ -15,7 +15,8 @@ _TYPE = "application/json"
 def connection(order: Order) -> AbstractAsyncContextManager[trio_stomp.Client]:
     """One connection to where the order says."""
     return trio_stomp.connect(
-        f"stomp://{order.host}:{order.port}",
+        order.url,
+        tls=order.tls or False,
         login=order.login,
         passcode=order.passcode,
         vhost=order.vhost,

@@ -58,7 +58,13 @@ class Receipts(stomp.ConnectionListener):
 
 def connected(*listeners):
     """A connection with the listeners."""
-    connection = stomp.Connection12([(order.host, order.port)], heartbeats=(0, 0), vhost=order.vhost)
+    place = [(order.host, order.port)]
+    if order.scheme == "wss":
+        connection = stomp.WSStompConnection(place, heartbeats=(0, 0), vhost=order.vhost, ws_path="/ws")
+    else:
+        connection = stomp.Connection12(place, heartbeats=(0, 0), vhost=order.vhost)
+    if order.ca_file:
+        connection.set_ssl(place, ca_certs=order.ca_file)
     for number, listener in enumerate(listeners):
         connection.set_listener(str(number), listener)
     connection.connect(order.login, order.passcode, wait=True)

@@ -18,8 +18,9 @@ order = Order.from_argument()
 
 def connected():
     """A connection."""
-    uri = f"tcp://{order.host}:{order.port}"
-    client = Stomp(StompConfig(uri, login=order.login, passcode=order.passcode, version="1.2"))
+    uri = f"{'ssl' if order.ca_file else 'tcp'}://{order.host}:{order.port}"
+    config = StompConfig(uri, login=order.login, passcode=order.passcode, version="1.2", sslContext=order.tls)
+    client = Stomp(config)
     client.connect(versions=["1.2"], host=order.vhost, heartBeats=(0, 0))
     return client
 

@@ -34,6 +34,7 @@ def client():
     server = stompman.ConnectionParameters(order.vhost, order.port, order.login, order.passcode)
     return stompman.Client(
         [server],
+        ssl=order.tls,
         heartbeat=stompman.Heartbeat(0, 0),
         no_message_restart_interval=None,
         connection_class=Directed,
