@@ -538,6 +538,32 @@ def stream(spark: SparkSession, connection: dict[str, str], tmp_path: Path) -> S
 
 
 @pytest.mark.parametrize(
+    ("limit", "batches"),
+    [("maxBytesPerTrigger", [1] * 5), ("maxOffsetsPerTrigger", [1] * 5), ("minOffsetsPerTrigger", [5])],
+)
+def test_stream_when_batches_are_limited_then_trigger_once_takes_all_rows_in_one(
+    stream: Stream, threaded_broker: ThreadedBroker, make: MakeReader, limit: str, batches: list[int]
+) -> None:
+    publish(threaded_broker, range(5))
+    reader = make(spoolLocation=str(stream.folder / "spool"))
+    until(reader, reader.initialOffset(), 5)
+    reader.stop()
+    options = {limit: "100" if limit.startswith("min") else "1", "receivers": "0"}
+
+    def rows_of_batches(checkpoint: str, *, once: bool) -> list[int]:
+        writing = stream.load(**options).writeStream.format("noop")
+        writing = writing.option("checkpointLocation", str(stream.folder / checkpoint))
+        query = (writing.trigger(once=True) if once else writing.trigger(availableNow=True)).start()
+        assert query.awaitTermination(PATIENCE)
+        return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+
+    assert rows_of_batches("once", once=True) == [5]
+    # The spool has them still: they are deleted later, and many at a time.
+    options["startingOffsets"] = "earliest"
+    assert rows_of_batches("now", once=False) == batches
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {},
