@@ -37,6 +37,8 @@ logger: Final = logging.getLogger("trio_stomp.spark")
 
 _IDLE_SECONDS: Final = 2.0
 _MAX_PARTITIONS: Final = 8
+# A read on another machine that has written no status for this time, by the clock of the store, is considered dead.
+_SILENT_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +73,6 @@ class BatchOptions:
         )
         reader.refuse_unknown("the STOMP batch source")
         return made
-
-
-# A read on another machine that has written no status for this time, by the clock of the store, is considered dead.
-_SILENT_SECONDS: Final = 60.0
 
 
 def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[SegmentSlice]:

@@ -34,6 +34,23 @@ __all__ = ["DIGEST_BYTES", "DigestWindow", "RecentIds", "Window", "digest_of"]
 # 128 bits: among a million ids, two have the same digest with a probability of 1 in 10**26.
 DIGEST_BYTES: Final = 16
 _SMALLEST: Final = 1024
+_REDELIVERED: Final = "redelivered"
+_SUSPECT: Final = "suspect"
+# How many segments are in memory.
+_AT_A_TIME: Final = 16
+# A batch may have any number of segments, so their ids are saved in several objects.
+_SAVED_ROWS: Final = 50_000
+_DOUBTS: Final = "doubts/"
+# A break in which no message arrives counts as this much of the window, and not more than this share of it.
+_BREAK_SECONDS: Final = 30.0
+_BREAK_SHARE: Final = 4
+# Stores tell times in whole seconds, or even pairs of them. Within these, a row may be looked at before its original.
+_COARSE_SECONDS: Final = 2.0
+_NUMBERS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)-(?P<suspects>\d+)\.arrow$")
+# Marks. A row without an id is no copy of any other.
+_USUAL: Final = 0
+_IS_SUSPECT: Final = 1
+_NO_ID: Final = 2
 
 
 def digest_of(text: str) -> bytes:
@@ -121,26 +138,6 @@ def _place(table: array[int], digest: bytes, number: int) -> None:
     while table[place]:
         place = (place + 1) & places
     table[place] = number
-
-
-_REDELIVERED: Final = "redelivered"
-_SUSPECT: Final = "suspect"
-# How many segments are in memory.
-_AT_A_TIME: Final = 16
-# A batch may have any number of segments, so their ids are saved in several objects.
-_SAVED_ROWS: Final = 50_000
-_DOUBTS: Final = "doubts/"
-# A break in which no message arrives counts as this much of the window, and not more than this share of it.
-_BREAK_SECONDS: Final = 30.0
-_BREAK_SHARE: Final = 4
-# Stores tell times in whole seconds, or even pairs of them. Within these, a row may be looked at before its original.
-_COARSE_SECONDS: Final = 2.0
-_NUMBERS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)-(?P<suspects>\d+)\.arrow$")
-
-# Marks. A row without an id is no copy of any other.
-_USUAL: Final = 0
-_IS_SUSPECT: Final = 1
-_NO_ID: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,12 @@ _TYPES: Final = {
     HEADERS: "MAP<STRING,STRING>",
     DEDUP_ID: "STRING",
 }
+# Maximum rows, and bytes of Python objects, for one crossing into the thread of the connection: a crossing costs
+# 0.4 ms, and rows of 1 MB must not become 10 GB because Arrow brings 10 000 of them at once.
+_CHUNK_ROWS: Final = 2_000
+_CHUNK_BYTES: Final = 1024 * 1024
+_CONTENT_TYPE_HEADER: Final = "content-type"
+Pairs = Sequence[tuple[str, str]]
 
 
 def check_columns(schema: StructType, *, destination: str | None, dedup_id_column: str) -> None:
@@ -81,16 +87,6 @@ def _fits(role: str, kind: DataType) -> bool:
             isinstance(each, StringType) for each in (kind.keyType, kind.valueType)
         )
     return isinstance(kind, StringType)
-
-
-# Maximum rows, and bytes of Python objects, for one crossing into the thread of the connection: a crossing costs
-# 0.4 ms, and rows of 1 MB must not become 10 GB because Arrow brings 10 000 of them at once.
-_CHUNK_ROWS: Final = 2_000
-_CHUNK_BYTES: Final = 1024 * 1024
-_CONTENT_TYPE_HEADER: Final = "content-type"
-
-
-Pairs = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

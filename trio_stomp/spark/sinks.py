@@ -36,6 +36,9 @@ _IN_FLIGHT_BYTES: Final = 16 * 1024**2
 # The broker also keeps a transaction in memory.
 _TRANSACTION_BYTES: Final = 256 * 1024**2
 _PERSISTENT: Final = "persistent"
+# Local properties that Spark sets on the tasks of a stream.
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +133,6 @@ class SinkOptions:
         if self.dedup_ids is DedupIds.NONE:
             return f"{tasks}; running it again sends them a second time"
         return f"{tasks}; a stream that is run again sends them with the same ids"
-
-
-# Local properties that Spark sets on the tasks of a stream.
-_QUERY_ID: Final = "sql.streaming.queryId"
-_BATCH_ID: Final = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

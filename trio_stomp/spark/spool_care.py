@@ -17,6 +17,7 @@ from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation
 from trio_stomp.spark.stream_offsets import Offsets, QueryProgress, read_progress
 
 __all__ = ["CareReport", "DestinationStatus", "SpoolStatus", "care", "status"]
+_ASIDE = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +151,6 @@ def _seen(status: ReceiverStatus, silent: float) -> ReceiverStatus:
     if silent < SILENT_SECONDS or status.state in ReceiverState.over():
         return status
     return replace(status, state=ReceiverState.SILENT, rate=0.0)
-
-
-_ASIDE = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

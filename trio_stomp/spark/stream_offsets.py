@@ -33,6 +33,9 @@ Offsets = dict[str, int]
 
 _VERSION: Final = 2
 _FORMER: Final = 1
+_NAME: Final = "progress.json"
+# The last row of this number of finished shards is known, so that the error of an old checkpoint can name its rows.
+KEPT_SHARDS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +95,6 @@ def checked(found: Mapping[str, object], destination: str) -> Offset:
         rows={str(shard): int(row) for shard, row in rows.items()},  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON that we wrote
         retired=retired,
     )
-
-
-_NAME: Final = "progress.json"
-# The last row of this number of finished shards is known, so that the error of an old checkpoint can name its rows.
-KEPT_SHARDS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,10 @@ from trio_stomp.spark.stream_options import StreamOptions
 __all__ = ["STREAM", "Progress", "QueryReceivers"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
+_STOP_SECONDS: Final = 5.0
+# Receivers elsewhere tell nothing: the spool is listed this often, on a disk and elsewhere.
+_LIST_SECONDS: Final = 0.05
+_LIST_SECONDS_REMOTE: Final = 0.5
 
 
 class Progress:
@@ -83,12 +87,6 @@ class Progress:
 
         with self._changed:
             self._changed.wait_for(over, timeout)
-
-
-_STOP_SECONDS: Final = 5.0
-# Receivers elsewhere tell nothing: the spool is listed this often, on a disk and elsewhere.
-_LIST_SECONDS: Final = 0.05
-_LIST_SECONDS_REMOTE: Final = 0.5
 
 
 class _Receiver(Protocol):
