@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.commands import Command, CommandGroup
+from trio_stomp.cli.running import ExitCode
 
 command_line.load_all()
 COMMANDS = [
@@ -98,6 +99,19 @@ def test_command_line_when_verbose_anywhere_then_logs(
 @pytest.mark.parametrize("arguments", [["nonsense"], ["send", "--nonsense"]])
 def test_command_line_when_it_cannot_be_read_then_ends_with_two(arguments: list[str]) -> None:
     assert CliRunner().invoke(command_line, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("pub", "did you mean 'send'"), ("sbscribe", "did you mean 'subscribe'"), ("zzz", "there are bench, broker")],
+)
+def test_command_line_when_there_is_no_such_command_then_the_one_that_may_be_meant_is_named(
+    given: str, hint: str
+) -> None:
+    done = CliRunner().invoke(command_line, [given])
+
+    assert done.exit_code == ExitCode.USAGE
+    assert f"no such command {given!r}; {hint}" in done.stderr
 
 
 def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> None:

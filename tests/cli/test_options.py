@@ -11,6 +11,7 @@ from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.options import (
     DEFAULT_URL,
+    SECONDS,
     LinkOptions,
     gathered,
     header_of,
@@ -268,3 +269,22 @@ def test_heart_beat_when_two_numbers_then_read() -> None:
 def test_heart_beat_when_it_is_none_then_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="two numbers"):
         heart_beat_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3", 3.0), ("0.5", 0.5), ("500ms", 0.5), ("5s", 5.0), (" 1.5m ", 90.0), ("2h", 7200.0), ("1e1", 10.0)],
+)
+def test_time_when_it_has_a_unit_or_not_then_read_in_seconds(parse: Parse, text: str, seconds: float) -> None:
+    assert parse("--connect-timeout", text).connect_timeout == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", "5x", "5 parsecs", "5sm", "ten"])
+def test_time_when_it_is_none_then_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="expected seconds, or a time such as 500ms, 5s, 2m or 1h, got"):
+        SECONDS.convert(text, None, None)
+
+
+def test_time_when_it_is_zero_then_refused() -> None:
+    with pytest.raises(click.BadParameter, match="not in the range"):
+        SECONDS.convert("0ms", None, None)

@@ -5,6 +5,7 @@ Each is imported when it is used, as they import more than the list of them need
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Final
@@ -33,6 +34,18 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "top": "Watch the queues of a broker, or a connection.",
 }
 _OTHER_NAMES: Final = {"tail": "subscribe"}
+# What the tools of other brokers call them.
+_MEANT: Final = {
+    "consume": "subscribe",
+    "get": "subscribe",
+    "listen": "subscribe",
+    "produce": "send",
+    "pub": "send",
+    "publish": "send",
+    "put": "send",
+    "req": "request",
+    "sub": "subscribe",
+}
 
 
 class _CommandLine(CommandGroup):
@@ -48,6 +61,22 @@ class _CommandLine(CommandGroup):
             name = _OTHER_NAMES.get(cmd_name, cmd_name)
             self.add_command(getattr(importlib.import_module(f"trio_stomp.cli.{name}"), name), cmd_name)
         return self.commands.get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may be meant.
+
+        Raises:
+            UsageError: There is no such command.
+        """
+        name = args[0]
+        if not (name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing):
+            near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _COMMANDS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_COMMANDS)}"
+            msg = f"no such command {name!r}; {hint}"
+            raise click.UsageError(msg, ctx)
+        return super().resolve_command(ctx, args)
 
     def load_all(self) -> None:
         """Fill `commands`, for those who read it."""
@@ -83,7 +112,7 @@ def command_line() -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.
 
     The passcode comes from --ask-passcode, --passcode-file, a saved context, the URL, or the variable
-    TRIO_STOMP_PASSCODE.
+    TRIO_STOMP_PASSCODE. SECONDS may have a unit: 500ms, 5s, 2m or 1h.
     """
 
 

@@ -40,7 +40,27 @@ __all__ = [
     "timeout_option",
 ]
 
-SECONDS: Final = click.FloatRange(min=0, min_open=True)
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _Duration(click.FloatRange):
+    """Seconds, or a number with its unit."""
+
+    name = "duration"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not isinstance(value, str):
+            return float(super().convert(value, param, ctx))
+        number = value.strip().rstrip("msh")
+        unit = value.strip()[len(number) :]
+        try:
+            seconds = float(number) * _UNITS[unit or "s"]
+        except (ValueError, KeyError):
+            self.fail(f"expected seconds, or a time such as 500ms, 5s, 2m or 1h, got {value!r}", param, ctx)
+        return float(super().convert(seconds, param, ctx))
+
+
+SECONDS: Final = _Duration(min=0, min_open=True)
 
 
 def header_of(value: str | tuple[str, str]) -> tuple[str, str]:
