@@ -26,6 +26,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "doctor": "Find out why a connection fails.",
     "move": "Move messages, for example out of a dead-letter queue.",
     "receive": "Receive messages into a spool, for Spark.",
+    "reply": "Answer requests.",
     "request": "Send a request, and print the reply.",
     "send": "Send messages.",
     "spool": "Look after a spool of Spark's.",

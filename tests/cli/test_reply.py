@@ -1,0 +1,111 @@
+"""`trio-stomp reply`, and a client that asks in another thread."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.cli.conftest import Cli
+from trio_stomp import blocking
+from trio_stomp.cli.running import ExitCode
+from trio_stomp.testing import Broker, ThreadedBroker
+
+PATIENCE = 60.0
+Ask = Callable[[bytes], Callable[[], blocking.Message]]
+
+
+@pytest.fixture
+def ask(stomp_broker_thread: ThreadedBroker) -> Ask:
+    """Send a request to /queue/ask; what it returns waits for the reply."""
+
+    def start(body: bytes) -> Callable[[], blocking.Message]:
+        replies: list[blocking.Message] = []
+
+        def request() -> None:
+            with blocking.connect(stomp_broker_thread.url) as client:
+                replies.append(client.request("/queue/ask", body, timeout=PATIENCE, content_type="text/x-asked"))
+
+        thread = threading.Thread(target=request)
+        thread.start()
+
+        def reply() -> blocking.Message:
+            thread.join()
+            return replies[0]
+
+        return reply
+
+    return start
+
+
+def left(broker: ThreadedBroker) -> int:
+    return broker.call(lambda inner: inner.depth("/queue/ask") + inner.unacknowledged("/queue/ask"))
+
+
+def test_reply_when_given_a_text_then_each_request_gets_it(
+    cli: Cli, ask: Ask, stomp_broker_thread: ThreadedBroker
+) -> None:
+    replies = [ask(b"1"), ask(b"2")]
+
+    done = cli("reply", "/queue/ask", "ok", "-H", "shop:7", "-t", "text/plain", "--count", "2", "--timeout", "60s")
+
+    assert (done.exit_code, done.stdout) == (0, "")
+    for reply in replies:
+        found = reply()
+        assert (found.body, found.headers["shop"], found.content_type) == (b"ok", "7", "text/plain")
+    assert left(stomp_broker_thread) == 0
+
+
+def test_reply_when_it_echoes_then_body_and_type_come_back(cli: Cli, ask: Ask) -> None:
+    reply = ask(b"\0\xff")
+
+    assert cli("reply", "/queue/ask", "--echo", "--count", "1").exit_code == 0
+
+    assert (reply().body, reply().content_type) == (b"\0\xff", "text/x-asked")
+
+
+def test_reply_when_there_is_a_command_then_it_reads_the_request_and_prints_the_reply(cli: Cli, ask: Ask) -> None:
+    reply = ask(b"tea")
+
+    assert cli("reply", "/queue/ask", "--shell", "tr a-z A-Z", "--count", "1").exit_code == 0
+
+    assert reply().body == b"TEA"
+    assert "exit-status" not in reply().headers
+
+
+def test_reply_when_the_command_fails_then_the_reply_says_so_and_the_service_goes_on(cli: Cli, ask: Ask) -> None:
+    replies = [ask(b"1"), ask(b"2")]
+
+    done = cli("reply", "/queue/ask", "--shell", "echo sorry; exit 3", "--count", "2")
+
+    assert done.exit_code == 0
+    assert done.stderr.count("the command ended with status 3") == 2
+    assert [(each().body, each().headers["exit-status"]) for each in replies] == [(b"sorry\n", "3")] * 2
+
+
+def test_reply_when_a_message_is_no_request_then_it_stays_in_the_queue(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    stomp_broker_thread.call(partial(Broker.publish, destination="/queue/ask", body=b"hello"))
+
+    done = cli("reply", "/queue/ask", "ok", "--count", "1")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "has no reply-to header: it is not a request" in done.stderr
+    assert left(stomp_broker_thread) == 1
+
+
+def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) -> None:
+    done = cli("reply", "/queue/ask", "ok", "--count", "1", "--timeout", "50ms")
+
+    assert done.exit_code == ExitCode.TIMED_OUT
+    assert "only 0 of 1 requests came in time" in done.stderr
+    assert cli("reply", "/queue/ask", "ok", "--timeout", "50ms").exit_code == 0
+
+
+@pytest.mark.parametrize("ways", [[], ["ok", "--echo"], ["--echo", "--shell", "cat"]])
+def test_reply_when_there_is_not_one_way_to_make_replies_then_refused(cli: Cli, ways: list[str]) -> None:
+    done = cli("reply", "/queue/ask", *ways)
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "pass the reply as an argument, or --shell, or --echo" in done.stderr

@@ -1,0 +1,142 @@
+"""``trio-stomp reply``: answer requests."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+import anyio.to_thread
+import click
+
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.messages import take_batch
+from trio_stomp.cli.options import count_option, gathered, header_of, link_of, link_options, timeout_option
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
+from trio_stomp.cli.terminal import say
+from trio_stomp.client import Message
+
+__all__ = ["ReplyArguments", "reply"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyArguments:
+    """The arguments of `reply`.
+
+    Attributes:
+        destination: Where requests come.
+        body: The same reply to all of them; None: as `shell` or `echo` say.
+        shell: A command line for the shell, which makes the reply.
+        echo: The reply is the request.
+        header: Additional headers.
+        content_type: MIME type of the replies.
+        count: Stop after this many requests.
+        timeout: Stop after this many seconds without one.
+    """
+
+    destination: str
+    body: str | None
+    shell: str | None
+    echo: bool
+    header: tuple[tuple[str, str], ...]
+    content_type: str | None
+    count: int | None
+    timeout: float | None
+
+    def check(self) -> None:
+        """Check that there is one way to make replies.
+
+        Raises:
+            CommandFailed: There is none, or more than one.
+        """
+        if (self.body is not None) + (self.shell is not None) + self.echo != 1:
+            raise CommandFailed("pass the reply as an argument, or --shell, or --echo: one of them", ExitCode.USAGE)
+
+    async def answer(self, request: Message) -> None:
+        """Send the reply to a request.
+
+        Raises:
+            LocalProtocolError: The message has no ``reply-to``.
+            StompError: As `Message.reply`.
+
+        Cancellation: there may be no reply; the request is delivered again.
+        """
+        headers, body = list(self.header), self.body or ""
+        content_type = self.content_type
+        made: bytes | str = body
+        if self.echo:
+            made, content_type = request.body, content_type or request.content_type
+        elif self.shell is not None:
+            # Not anyio.run_process(), which fails if the command ends before it has read all of its input.
+            done = await anyio.to_thread.run_sync(partial(_run, self.shell, request.body), abandon_on_cancel=True)
+            made = done.stdout
+            if done.returncode:
+                headers.append(("exit-status", str(done.returncode)))
+                report(f"the command ended with status {done.returncode} for request {request.id}")
+        await request.reply(made, headers=headers, content_type=content_type)
+
+
+def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(shell, shell=True, input=body, stdout=subprocess.PIPE, check=False)  # noqa: S602  # the user's
+
+
+@command(
+    "reply",
+    "Answer requests.",
+    "trio-stomp reply /queue/health ok",
+    "trio-stomp reply /queue/upper --shell 'tr a-z A-Z' --content-type text/plain",
+    "trio-stomp reply /queue/ping --echo --count 10",
+)
+@click.argument("destination")
+@click.argument("body", required=False)
+@click.option(
+    "--shell",
+    "-x",
+    cls=under("Reply"),
+    metavar="COMMAND",
+    help="Run this in the shell for each request: it reads the request, and what it prints is the reply.",
+)
+@click.option("--echo", cls=under("Reply"), is_flag=True, help="Reply with the request itself.")
+@click.option(
+    "--header",
+    "-H",
+    cls=under("Reply"),
+    multiple=True,
+    type=header_of,
+    metavar="NAME:VALUE",
+    help="A header of the replies.",
+)
+@click.option("--content-type", "-t", cls=under("Reply"), metavar="TYPE", help="The MIME type of the replies.")
+@count_option
+@timeout_option
+@link_options
+@click.pass_context
+def reply(context: click.Context, /, **_options: object) -> None:
+    """Answer the requests at DESTINATION, one after the other, until Ctrl-C.
+
+    Each reply goes where the header reply-to of its request says, with the correlation-id of the request, as trio-stomp
+    request and the clients of most languages expect. A request is acknowledged when its reply is sent. If the command
+    of --shell fails, what it has printed is the reply, with the header exit-status.
+    """
+    arguments = gathered(ReplyArguments, context)
+    arguments.check()
+    link = link_of(context)
+
+    async def work(stop: Stop) -> None:
+        answered = 0
+        async with link.connect() as client, client.subscribe(arguments.destination, prefetch=1) as requests:
+            say(f"answering requests at {arguments.destination}; press Ctrl-C to stop")
+            with stop.work():
+                while arguments.count is None or answered < arguments.count:
+                    batch = await take_batch(requests, 1, arguments.timeout)
+                    if not batch:
+                        break
+                    async with batch[0] as request:
+                        await arguments.answer(request)
+                    answered += 1
+        if arguments.count is not None and answered < arguments.count and stop.signal is None:
+            why = f"only {answered} of {arguments.count} requests came in time"
+            raise CommandFailed(why, ExitCode.TIMED_OUT)
+
+    run(work)
