@@ -327,8 +327,8 @@ def test_command_when_nobody_reads_its_output_then_ends_quietly(
 def test_commands_when_compared_with_those_above_then_each_that_prints_is_among_them() -> None:
     command_line.load_all()
 
-    # `send` writes nothing to standard output.
-    assert {arguments[0] for arguments in PRINTING} >= set(command_line.commands) - {"send"}
+    # `send` and `reply` write nothing to standard output.
+    assert {arguments[0] for arguments in PRINTING} >= set(command_line.commands) - {"send", "reply"}
 
 
 def test_command_when_nobody_reads_its_errors_then_ends_quietly() -> None:
