@@ -77,7 +77,7 @@ __all__ = [
     "UnconfirmedTimeout",
 ]
 
-# An ERROR body may be a Java stack trace of many KiB; a log line wants its beginning only.
+# An ERROR body may have many KiB; a log line wants its beginning only.
 _DETAIL_CHARACTERS = 300
 
 # How many messages the text of UnconfirmedError lists; its attribute holds them all.
@@ -199,7 +199,7 @@ class BrokerError(StompError):
         self.headers = headers
         self.body = body
         self.receipt_id = headers.get("receipt-id")
-        detail = body.decode("utf-8", "replace").strip()
+        detail = _without_frames(body.decode("utf-8", "replace").strip())
         if len(detail) > _DETAIL_CHARACTERS:
             detail = detail[:_DETAIL_CHARACTERS] + "..."
         super().__init__(one_line(f"{message}: {detail}" if detail and detail != message else message))
@@ -209,6 +209,14 @@ class BrokerError(StompError):
     ) -> tuple[Callable[[str, Mapping[str, str], bytes], BrokerError], tuple[str, dict[str, str], bytes]]:
         """Copy and pickle by the three parts."""
         return _broker_error, (self.message, dict(self.headers), self.body)
+
+
+def _without_frames(detail: str) -> str:
+    """Replace the lines of a Java stack trace that name code of the broker, as ActiveMQ sends them, by their number."""
+    lines = detail.split("\n")
+    kept = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
+    folded = len(lines) - len(kept)
+    return "\n".join(map(str.rstrip, kept)) + f" (and {folded} lines of a Java stack trace)" if folded else detail
 
 
 def _broker_error(message: str, headers: Mapping[str, str], body: bytes) -> BrokerError:

@@ -249,6 +249,20 @@ def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
 
 
+@pytest.mark.parametrize(("answer", "left"), [(b"y\n", 0), (b"\n", 1), (b"\x03", 1)], ids=["yes", "no", "ctrl-c"])
+def test_purge_when_asked_then_removes_only_after_yes(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker, answer: bytes, left: int
+) -> None:
+    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"one"))
+    terminal = on_terminal("purge", "/queue/a", "--idle", "0.1", "-u", stomp_broker_thread.url)
+    terminal.wait_for(b"Remove the messages of /queue/a? [y/N]")
+    terminal.until_it_answers(lambda: terminal.type(answer))
+    status = terminal.finish()
+
+    assert status == (ExitCode.INTERRUPTED if left else 0)
+    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == left
+
+
 def test_context_when_added_with_a_prompt_then_the_passcode_is_saved_and_never_shown(
     on_terminal: OnTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +300,8 @@ PRINTING: list[tuple[str, ...]] = [
     ("tail", "/queue/a", "--json"),
     ("request", "/queue/a", "x", "--reply-to", "/queue/a"),
     ("move", "/queue/a", "/queue/b", "--idle", "0.1"),
+    ("ping", "--count", "1"),
+    ("purge", "/queue/a", "--yes", "--idle", "0.1"),
     ("receive", "/queue/a", "--spool", "SPOOL", "--timeout", "0.1"),
     ("doctor",),
     ("doctor", "--json"),
@@ -327,8 +343,8 @@ def test_command_when_nobody_reads_its_output_then_ends_quietly(
 def test_commands_when_compared_with_those_above_then_each_that_prints_is_among_them() -> None:
     command_line.load_all()
 
-    # `send` and `reply` write nothing to standard output.
-    assert {arguments[0] for arguments in PRINTING} >= set(command_line.commands) - {"send", "reply"}
+    # `send` and `reply` write nothing to standard output, and `count` asks a management interface.
+    assert {arguments[0] for arguments in PRINTING} >= set(command_line.commands) - {"send", "reply", "count"}
 
 
 def test_command_when_nobody_reads_its_errors_then_ends_quietly() -> None:

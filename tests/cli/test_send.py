@@ -1,4 +1,6 @@
 import json
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,8 @@ def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_b
         (("send", "/queue/a", "one", "-t", "no type"), "MIME type"),
         (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
         (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),
+        (("send", "/queue/a", "one", "-H", "shop=7"), "did you mean 'shop:7'?"),
+        (("send", "/queue/a", "--lines", "-d", "{id}"), "expected text, such as ';'"),
     ],
 )
 def test_send_when_the_arguments_cannot_be_meant_then_says_why_and_sends_nothing(
@@ -184,6 +188,45 @@ def test_send_when_the_arguments_cannot_be_meant_then_says_why_and_sends_nothing
     assert done.exit_code == ExitCode.USAGE
     assert why in done.stderr
     assert bodies(stomp_broker_thread) == []
+
+
+def test_send_when_told_a_count_then_each_message_is_sent_as_often(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    assert cli("send", "/queue/a", "one", "two", "--count", "300").exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [b"one"] * 300 + [b"two"] * 300
+
+
+def test_send_when_told_a_template_then_each_message_is_filled_in(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    arguments = ("-n", "2", "--template", "-H", "id:{uuid}", "-H", "now:{time}", "-H", "{n}:a")
+    assert cli("send", "/queue/a", '{"id": {n}, "{uuid": {}}', *arguments).exit_code == 0
+    assert cli("send", "/queue/a", "--template", input=b"\xff{n}").exit_code == 0
+
+    first, second, octets = queued(stomp_broker_thread)
+    assert [first.body, second.body] == [b'{"id": 1, "{uuid": {}}', b'{"id": 2, "{uuid": {}}']
+    assert len({first.headers["id"], second.headers["id"]}) == 2
+    assert first.headers["{n}"] == "a"
+    assert datetime.now(UTC) - datetime.fromisoformat(first.headers["now"]) < timedelta(minutes=5)
+    assert octets.body == b"\xff1"
+
+
+def test_send_when_told_a_delimiter_then_it_ends_each_message(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    assert cli("send", "/queue/a", "--lines", "-d", r";\0", input=b"a;b\r\n;\0;\0c\n").exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [b"a;b\r\n", b"c\n"]
+
+
+def test_send_when_told_a_rate_then_it_takes_as_long(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    started = time.monotonic()
+
+    assert cli("send", "/queue/a", "one", "--count", "5", "--rate", "50").exit_code == 0
+
+    # The first one goes at once.
+    assert time.monotonic() - started >= 0.08
+    assert len(bodies(stomp_broker_thread)) == 5
 
 
 def test_send_when_text_is_none_then_said_so(cli: Cli) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,56 @@ def test_subscribe_when_there_were_enough_then_ends_and_leaves_the_rest(
 
     assert (done.exit_code, done.stdout) == (0, "one\ntwo\n")
     assert waiting(stomp_broker_thread) == [b"three"]
+
+
+def test_subscribe_when_told_a_folder_then_each_body_is_a_file_there(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new" / "bodies"
+    publish(stomp_broker_thread, "one", "two")
+    stomp_broker_thread.call(
+        lambda inside: inside.publish("/queue/a", b"{}", [("content-type", "application/json; charset=utf-8")])
+    )
+
+    done = cli("subscribe", "/queue/a", "-n", "2", "-o", str(folder))
+    more = cli("subscribe", "/queue/a", "-n", "1", "-o", str(folder))
+
+    assert (done.exit_code, more.exit_code) == (0, 0)
+    assert done.stdout.splitlines() == [f"{folder}/000001.body", f"{folder}/000002.body"]
+    assert more.stdout == f"{folder}/000003.json\n"
+    assert [(folder / name).read_bytes() for name in ("000001.body", "000002.body", "000003.json")] == [
+        b"one",
+        b"two",
+        b"{}",
+    ]
+    assert waiting(stomp_broker_thread) == []
+
+
+def test_subscribe_when_the_folder_cannot_be_written_then_the_message_stays(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    publish(stomp_broker_thread, "one")
+
+    done = cli("subscribe", "/queue/a", "-n", "1", "-o", str(tmp_path / "file" / "in"))
+
+    assert done.exit_code == ExitCode.FAILED
+    assert "the file for a message cannot be written: Not a directory" in done.stderr
+    assert waiting(stomp_broker_thread) == [b"one"]
+
+
+def test_subscribe_when_told_timestamps_then_each_message_has_one(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "one", "two")
+
+    plain = cli("subscribe", "/queue/a", "-n", "1", "--timestamps").stdout
+    with_headers = cli("subscribe", "/queue/a", "-n", "1", "--timestamps", "--headers").stdout
+
+    time, _, body = plain.partition(" ")
+    assert datetime.fromisoformat(time).tzinfo is UTC
+    assert body == "one\n"
+    assert datetime.fromisoformat(with_headers.splitlines()[0]).tzinfo is UTC
 
 
 def test_tail_when_asked_for_then_the_same_command(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:

@@ -320,6 +320,25 @@ def growing() -> Answer:
     return answer
 
 
+def test_count_when_one_queue_is_named_then_its_number_alone(cli: Cli) -> None:
+    with serving(rabbitmq) as site:
+        options = ("--management", site.url.replace("://", "://ann:s3cret@"))
+        one = cli("count", "/queue/orders", *options)
+        all_of_them = cli("count", "*", *options)
+
+    assert (one.exit_code, one.stdout) == (0, "10\n")
+    # The name is text that others chose.
+    assert (all_of_them.exit_code, all_of_them.stdout) == (0, "10 orders\n0 test/a\\x1b[2Jb\n")
+
+
+def test_count_when_a_queue_is_missing_then_says_which(cli: Cli) -> None:
+    with serving(rabbitmq) as site:
+        done = cli("count", "orders", "oders", "--management", site.url.replace("://", "://ann:s3cret@"))
+
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "10 orders\n")
+    assert "has no queue 'oders'" in done.stderr
+
+
 async def test_view_when_the_broker_knows_rates_then_shows_those() -> None:
     with serving(rabbitmq) as site:
         shown = await QueueView(management(site.url), sort="out").look()

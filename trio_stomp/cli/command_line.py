@@ -23,8 +23,11 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "broker": "Run a broker in memory, for development.",
     "completion": "Print the completion script for your shell.",
     "context": "Save brokers by name.",
+    "count": "Count the messages in queues.",
     "doctor": "Find out why a connection fails.",
     "move": "Move messages, for example out of a dead-letter queue.",
+    "ping": "Measure how long the broker takes to answer.",
+    "purge": "Remove messages from a queue.",
     "receive": "Receive messages into a spool, for Spark.",
     "reply": "Answer requests.",
     "request": "Send a request, and print the reply.",
@@ -38,6 +41,8 @@ _OTHER_NAMES: Final = {"tail": "subscribe"}
 # What the tools of other brokers call them.
 _MEANT: Final = {
     "consume": "subscribe",
+    "delete": "purge",
+    "depth": "count",
     "get": "subscribe",
     "listen": "subscribe",
     "produce": "send",
@@ -45,6 +50,8 @@ _MEANT: Final = {
     "publish": "send",
     "put": "send",
     "req": "request",
+    "rtt": "ping",
+    "stats": "top",
     "sub": "subscribe",
 }
 

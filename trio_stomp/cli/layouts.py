@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, ParamSpec, TypeVar
 
 import click
@@ -44,6 +45,10 @@ def _all_headers(message: Message) -> str:
     return json.dumps(dict(message.headers), ensure_ascii=False)
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 # The value of a field. A header may contain line feeds and tabs; shown as one line, it cannot look like two fields.
 FIELDS: Final[Mapping[str, Callable[[Message], str | None]]] = {
     "base64": lambda message: base64.b64encode(message.body).decode("ascii"),
@@ -53,6 +58,7 @@ FIELDS: Final[Mapping[str, Callable[[Message], str | None]]] = {
     "id": lambda message: message.id,
     "redelivered": lambda message: str(message.redelivered).lower(),
     "size": lambda message: str(len(message.body)),
+    "time": lambda _message: _now(),
 }
 _HEADER: Final = "header:"
 _BODIES: Final = {"body": _body, "json": _json}
@@ -131,12 +137,14 @@ class Layout:
         headers: The headers as ``name: value``, an empty line, the body, an empty line.
         as_json: One line of JSON.
         format: A format string.
+        timestamps: When it came, before the rest.
         raw: Leave control characters in what a terminal shows.
     """
 
     headers: bool = False
     as_json: bool = False
     format: MessageFormat | None = None
+    timestamps: bool = False
     raw: bool = False
 
     def check(self) -> None:
@@ -147,6 +155,8 @@ class Layout:
         """
         if self.format is not None and (self.headers or self.as_json):
             raise CommandFailed("--format excludes --headers and --json", ExitCode.USAGE)
+        if self.timestamps and (self.format is not None or self.as_json):
+            raise CommandFailed("--timestamps is for text; in a --format, write {time}", ExitCode.USAGE)
 
     def show(self, message: Message, *, for_terminal: bool) -> bytes:
         """Return the bytes to print for a message.
@@ -163,11 +173,12 @@ class Layout:
         body = _body(message, raw=raw)
         if not body.endswith(b"\n"):
             body += b"\n"
+        came = f"{_now()} ".encode() if self.timestamps else b""
         if not self.headers:
-            return body
+            return came + body
         # Since STOMP 1.1 a header value may contain line feeds; here each header is one line.
         head = "".join(f"{one_line(name)}: {one_line(value)}\n" for name, value in message.headers.items())
-        return head.encode() + b"\n" + body + b"\n"
+        return (came and came[:-1] + b"\n") + head.encode() + b"\n" + body + b"\n"
 
 
 _GROUP: Final = under("Output")
@@ -186,6 +197,7 @@ _OPTIONS: Final = (
         help=r"Print this for each message, for example '{id} {header:shop} {body}\n'. "
         f"Fields: {', '.join(sorted([*FIELDS, *_BODIES]))}, header:NAME.",
     ),
+    click.option("--timestamps", cls=_GROUP, is_flag=True, help="Print when each message came, in UTC, before it."),
     click.option("--raw", cls=_GROUP, is_flag=True, help="Print control characters to a terminal as they are."),
 )
 

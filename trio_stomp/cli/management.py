@@ -7,20 +7,23 @@ which reads the MBeans of the JVM. This module requests what both provide.
 from __future__ import annotations
 
 import base64
+import fnmatch
 import http.client
 import json
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
 import anyio
 
+from trio_stomp.cli.options import Link
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import is_array, is_object
+from trio_stomp.client import Endpoint
 
-__all__ = ["Management", "Queue"]
+__all__ = ["Management", "Queue", "is_chosen"]
 
 _TIMEOUT: Final = 10.0
 
@@ -51,6 +54,13 @@ class Queue:
     delivered: int
     received_per_second: float | None = None
     delivered_per_second: float | None = None
+
+
+def is_chosen(name: str, wanted: Iterable[str]) -> bool:
+    """Whether the name of a queue is among these names and patterns, which may be written as destinations."""
+    return any(
+        fnmatch.fnmatchcase(name, pattern) for each in wanted for pattern in (each, each.removeprefix("/queue/"))
+    )
 
 
 _COUNTERS: Final = ("publish", "publish_details.rate", "deliver_get", "deliver_get_details.rate")
@@ -163,6 +173,27 @@ class Management:
         # Found by the first answer.
         self._jolokia: str | None = self._path if self._path.endswith("/jolokia") else None
         self._is_rabbitmq = False
+
+    @classmethod
+    def beside(cls, link: Link, url: str | None) -> Self:
+        """The management interface of the broker that a command would connect to.
+
+        Args:
+            link: How it would connect. The user and the passcode are those of its options, or else of its URL.
+            url: The URL of the interface.
+
+        Raises:
+            CommandFailed: There is no URL, or it is invalid.
+        """
+        if url is None:
+            raise CommandFailed("queues are read from the management interface: pass --management URL", ExitCode.USAGE)
+        tls, endpoint = link.options.get("tls"), Endpoint.parse(link.urls[0])
+        return cls(
+            url,
+            login=link.options.get("login") or endpoint.login,
+            passcode=link.options.get("passcode") or endpoint.passcode,
+            tls=tls if not isinstance(tls, bool) else None,
+        )
 
     def __str__(self) -> str:
         """The URL without user and passcode."""

@@ -120,10 +120,14 @@ class LineInput:
     Args:
         paths: The files; ``-`` means standard input.
         message: Makes a message from a line without its end, and its number. Empty lines are skipped.
+        delimiter: What ends a line.
     """
 
-    def __init__(self, paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage]) -> None:
-        self._chunks = _chunks(paths)
+    def __init__(
+        self, paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage], delimiter: bytes = b"\n"
+    ) -> None:
+        self._chunks = _chunks(paths, delimiter)
+        self._delimiter = delimiter
         self._message = message
         self._number = 0
         self._rest = b""
@@ -141,7 +145,7 @@ class LineInput:
             chunk = await anyio.to_thread.run_sync(next, self._chunks, None, abandon_on_cancel=True)
             if chunk is None:
                 raise StopAsyncIteration
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            *lines, self._rest = (self._rest + chunk).split(self._delimiter)
             messages = list(self._messages(lines))
             if messages:
                 return messages
@@ -149,18 +153,18 @@ class LineInput:
     def _messages(self, lines: Iterable[bytes]) -> Iterator[OutgoingMessage]:
         for line in lines:
             self._number += 1
-            text = line.removesuffix(b"\r")
+            text = line.removesuffix(b"\r") if self._delimiter == b"\n" else line
             if text:
                 yield self._message(text, self._number)
 
 
-def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
-    """Yield the files in pieces, with a line feed after a last line that has none."""
+def _chunks(paths: Iterable[Path], delimiter: bytes) -> Iterator[bytes]:
+    """Yield the files in pieces, with a delimiter after a last line that has none."""
     for path in paths:
         with _opened(path) as stream:
-            chunk = b""
+            end = b""
             while piece := stream.read(_CHUNK_BYTES):
-                chunk = piece
+                end = (end + piece)[-len(delimiter) :]
                 yield piece
-            if chunk and not chunk.endswith(b"\n"):
-                yield b"\n"
+            if end and end != delimiter:
+                yield delimiter

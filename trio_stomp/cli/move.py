@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
 
 import click
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.messages import MessageFilter, moved, take_batch
-from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options, match_of
+from trio_stomp.cli.options import SECONDS, Link, gathered, header_of, link_of, link_options, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Advance, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
 from trio_stomp.errors import OutcomeUnknown, StaleMessage, TransactionLost
 
-__all__ = ["Move", "Mover", "move", "origin_of"]
+__all__ = ["Move", "Mover", "move", "origin_of", "run_move", "selection_options"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 logger: Final = logging.getLogger("trio_stomp.cli")
 
@@ -56,6 +60,7 @@ class Move:
         source: The destination to move from.
         target: The destination to move to.
         to_origin: Move each dead letter to where it was originally sent, instead.
+        discard: Remove them, instead.
         count: Move at most this many.
         batch: Messages per transaction.
         idle: Stop after this many seconds without a message.
@@ -66,8 +71,9 @@ class Move:
     """
 
     source: str
-    target: str | None
-    to_origin: bool
+    target: str | None = None
+    to_origin: bool = False
+    discard: bool = False
     count: int | None
     batch: int
     idle: float
@@ -82,7 +88,7 @@ class Move:
         Raises:
             CommandFailed: They contradict each other.
         """
-        if (self.target is None) is not self.to_origin:
+        if (self.target is not None) + self.to_origin + self.discard != 1:
             raise CommandFailed("where to? Name a target, or pass --to-origin", ExitCode.USAGE)
         if self.target == self.source:
             raise CommandFailed("source and target are the same: it would never end", ExitCode.USAGE)
@@ -119,7 +125,8 @@ class Mover:
         """Return a summary in one line."""
         left = f", {self.held} left where they were" if self.held else ""
         perhaps = f", perhaps {self.uncertain} more" if self.uncertain else ""
-        return f"{self.moved} {'message' if self.moved == 1 else 'messages'} moved{perhaps}{left}"
+        done = "removed" if self._move.discard else "moved"
+        return f"{self.moved} {'message' if self.moved == 1 else 'messages'} {done}{perhaps}{left}"
 
     async def run(self, client: Client, subscription: Subscription, advance: Advance) -> None:
         """Move until nothing is left, or the count is reached.
@@ -159,28 +166,104 @@ class Mover:
                 raise CommandFailed(why)
 
     async def _move_batch(self, client: Client, batch: Sequence[Message]) -> int:
-        pairs: list[tuple[Message, OutgoingMessage]] = []
+        chosen: list[Message] = []
+        outgoing: list[OutgoingMessage] = []
         for message in batch:
             if not self._selected.chooses(message):
                 self.held += 1
                 continue
-            target = self._move.target or origin_of(message.headers, self._move.source)
-            if target is None:
-                self.held += 1
-                self.homeless += 1
-                continue
-            pairs.append((message, moved(message, target, self._move.header)))
-        if not pairs:
+            if not self._move.discard:
+                target = self._move.target or origin_of(message.headers, self._move.source)
+                if target is None:
+                    self.held += 1
+                    self.homeless += 1
+                    continue
+                outgoing.append(moved(message, target, self._move.header))
+            chosen.append(message)
+        if not chosen:
             return 0
         async with client.transaction() as transaction:
-            await transaction.send_many(outgoing for _, outgoing in pairs)
-            for message, _ in pairs:
+            await transaction.send_many(outgoing)
+            for message in chosen:
                 await transaction.ack(message)
-        self.moved += len(pairs)
-        return len(pairs)
+        self.moved += len(chosen)
+        return len(chosen)
 
 
 _COUNT: Final = click.IntRange(min=1)
+
+
+async def run_move(move: Move, link: Link, what: str, stop: Stop) -> None:
+    """Connect, and move until the end or a signal; print what was done in any case.
+
+    Raises:
+        CommandFailed: As `Mover.run`, or messages do not say where they came from.
+        StompError: As `Mover.run`.
+
+    Cancellation: as `Mover.run`.
+    """
+    mover = Mover(move, keep_on=bool(link.options.get("reconnect")))
+    try:
+        async with (
+            link.connect() as client,
+            client.subscribe(move.source, prefetch=mover.prefetch) as subscription,
+        ):
+            with progress(what, move.count) as advance, stop.work():
+                await mover.run(client, subscription, advance)
+    finally:
+        # Whatever happened, committed batches stay moved.
+        click.echo(mover)
+    if mover.homeless:
+        raise CommandFailed(f"{mover.homeless} messages do not say where they came from; they stay in the queue")
+
+
+_SELECTION: Final = (
+    click.option("--count", "-n", cls=under("Selection"), type=_COUNT, metavar="N", help="Take at most N messages."),
+    click.option(
+        "--batch",
+        cls=under("Subscription"),
+        type=_COUNT,
+        default=100,
+        show_default=True,
+        help="Messages per transaction.",
+    ),
+    click.option(
+        "--idle",
+        cls=under("Selection"),
+        type=SECONDS,
+        default=2.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Stop after this time without a message.",
+    ),
+    click.option(
+        "--prefetch",
+        cls=under("Subscription"),
+        type=_COUNT,
+        default=1000,
+        show_default=True,
+        help="Messages in transit or held, at most.",
+    ),
+    click.option(
+        "--match",
+        "-m",
+        cls=under("Selection"),
+        type=match_of,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Only take messages with this header.",
+    ),
+    click.option(
+        "--grep", "-g", cls=under("Selection"), metavar="REGEX", help="Only take messages whose body matches."
+    ),
+)
+
+
+def selection_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a command the options that say which messages of a queue it takes."""
+    for each in reversed(_SELECTION):
+        function = each(function)
+    return function
 
 
 @command(
@@ -194,37 +277,7 @@ _COUNT: Final = click.IntRange(min=1)
 @click.option(
     "--to-origin", cls=under("Target"), is_flag=True, help="Move each dead letter to where it was originally sent."
 )
-@click.option("--count", "-n", cls=under("Selection"), type=_COUNT, metavar="N", help="Move at most N messages.")
-@click.option(
-    "--batch", cls=under("Subscription"), type=_COUNT, default=100, show_default=True, help="Messages per transaction."
-)
-@click.option(
-    "--idle",
-    cls=under("Selection"),
-    type=SECONDS,
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Stop after this time without a message.",
-)
-@click.option(
-    "--prefetch",
-    cls=under("Subscription"),
-    type=_COUNT,
-    default=1000,
-    show_default=True,
-    help="Messages in transit or held, at most.",
-)
-@click.option(
-    "--match",
-    "-m",
-    cls=under("Selection"),
-    type=match_of,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Only move messages with this header.",
-)
-@click.option("--grep", "-g", cls=under("Selection"), metavar="REGEX", help="Only move messages whose body matches.")
+@selection_options
 @click.option(
     "--header",
     "-H",
@@ -244,21 +297,4 @@ def move(context: click.Context, /, **_options: object) -> None:
     """
     wanted = gathered(Move, context)
     wanted.check()
-    link = link_of(context)
-
-    async def work(stop: Stop) -> None:
-        mover = Mover(wanted, keep_on="reconnect" in link.options)
-        try:
-            async with (
-                link.connect() as client,
-                client.subscribe(wanted.source, prefetch=mover.prefetch) as subscription,
-            ):
-                with progress("moving", wanted.count) as advance, stop.work():
-                    await mover.run(client, subscription, advance)
-        finally:
-            # Whatever happened, committed batches stay moved.
-            click.echo(mover)
-        if mover.homeless:
-            raise CommandFailed(f"{mover.homeless} messages do not say where they came from; they stay in the queue")
-
-    run(work)
+    run(partial(run_move, wanted, link_of(context), "moving"))

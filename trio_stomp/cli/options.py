@@ -96,7 +96,10 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
         return name, text
     name, found, rest = value.partition(separator)
     if not found or not name.strip():
-        raise click.BadParameter(f"expected {expected}, got {value!r}")
+        other = "=" if separator == ":" else ":"
+        name, found, rest = value.partition(other)
+        hint = f"; did you mean {name + separator + rest!r}?" if found and name.strip() else ""
+        raise click.BadParameter(f"expected {expected}, got {value!r}{hint}")
     return name.strip(), rest.strip()
 
 
@@ -110,9 +113,8 @@ R = TypeVar("R")
 
 
 def gathered(kind: type[T], context: click.Context) -> T:
-    """Return the parameters of a command as a dataclass with fields of the same names."""
-    names = inspect.signature(kind).parameters
-    return kind(**{name: context.params[name] for name in names})
+    """Return the parameters of a command as a dataclass with fields of the same names; others have their defaults."""
+    return kind(**{name: value for name, value in context.params.items() if name in inspect.signature(kind).parameters})
 
 
 @dataclass(frozen=True, slots=True)

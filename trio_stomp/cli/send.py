@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +21,7 @@ import click
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.layouts import MessageFormat
 from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.messages import from_line
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
@@ -29,6 +34,14 @@ __all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receip
 
 # Checks during `patience`: a timeout is late by a tenth at most.
 _LOOKS: Final = 10
+
+# Messages per call of the client or the publisher, and per step of the progress bar.
+_BATCH: Final = 256
+
+# Seconds by which --rate may be behind, and then faster: sleeping takes longer than asked for.
+_CATCH_UP: Final = 0.1
+
+_FIELD: Final = re.compile(r"\{(?:n|time|uuid)\}")
 
 
 def require_receipts(client: Client) -> None:
@@ -95,6 +108,21 @@ class _Watch:
         scope.cancel()
 
 
+def delimiter_of(value: str | bytes) -> bytes:
+    """Read a delimiter, with the escapes of format strings.
+
+    Raises:
+        click.BadParameter: It is empty, or has fields.
+    """
+    # click also converts values that it has converted before.
+    if isinstance(value, bytes):
+        return value
+    (delimiter, _), *more = MessageFormat.parse(value).parts
+    if more or not delimiter:
+        raise click.BadParameter(rf"expected text, such as ';' or '\0', got {value!r}")
+    return delimiter
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendArguments:
     """The arguments of `send`.
@@ -104,6 +132,7 @@ class SendArguments:
         body: Bodies, one message each.
         file: Files.
         lines: Each line of the files is a message.
+        delimiter: What ends a message in the files, instead of a line feed.
         json_lines: Each line is a message as JSON.
         text: The input is UTF-8 text; otherwise bytes.
         empty: Standard input may be empty.
@@ -114,6 +143,9 @@ class SendArguments:
         priority: Their priority.
         delay: Seconds for which the broker holds them back.
         group: The message group.
+        template: Fill in ``{n}``, ``{time}`` and ``{uuid}`` in bodies and headers.
+        count: Send each message this many times.
+        rate: Send at most this many messages per second.
         receipt: Wait for the broker's confirmation.
         in_flight: How many messages may await confirmation.
         patience: Give up after this many seconds without a confirmation.
@@ -123,6 +155,7 @@ class SendArguments:
     body: tuple[str, ...]
     file: tuple[Path, ...]
     lines: bool
+    delimiter: bytes
     json_lines: bool
     text: bool
     header: tuple[tuple[str, str], ...]
@@ -132,6 +165,9 @@ class SendArguments:
     priority: int | None
     delay: float | None
     group: str | None
+    template: bool
+    count: int
+    rate: float | None
     receipt: bool
     in_flight: int
     patience: float
@@ -176,8 +212,20 @@ class SendArguments:
         if self.json_lines:
             return LineInput(paths, lambda line, number: self._json_message(line, number, claimed))
         if self.lines:
-            return LineInput(paths, lambda line, _number: self._read_message(line))
+            return LineInput(paths, lambda line, _number: self._read_message(line), self.delimiter)
         return WholeInput(paths, self._read_message, empty=self.empty)
+
+    def repeated(self, messages: Iterable[OutgoingMessage], first: int) -> Iterator[OutgoingMessage]:
+        """Yield each message as often as it is to be sent, filled in if it is a template.
+
+        Args:
+            messages: The messages.
+            first: The number of the first one to yield.
+        """
+        numbers = itertools.count(first)
+        for message in messages:
+            for _ in range(self.count):
+                yield _filled(message, next(numbers)) if self.template else message
 
     def _message(self, body: bytes | str) -> OutgoingMessage:
         return OutgoingMessage(
@@ -198,6 +246,23 @@ class SendArguments:
             headers.append(("content-type", self.content_type))
         message = from_line(line, self.destination, headers, number, without=claimed)
         return dataclasses.replace(message, **self.options)
+
+
+def _filled(message: OutgoingMessage, number: int) -> OutgoingMessage:
+    """Return a message with the fields of its body and its headers replaced."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    fields = {"{n}": str(number), "{time}": now, "{uuid}": str(uuid.uuid4())}
+
+    def fill(text: str) -> str:
+        # Not str.format(), as a body may be JSON. In one pass, so that no value is taken for a field.
+        return _FIELD.sub(lambda field: fields[field[0]], text)
+
+    body = message.body
+    # Latin-1 keeps each byte as it is, and the fields are ASCII.
+    body = fill(body) if isinstance(body, str) else fill(body.decode("latin-1")).encode("latin-1")
+    given = message.headers or ()
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return dataclasses.replace(message, body=body, headers=[(name, fill(value)) for name, value in pairs])
 
 
 class _Given:
@@ -269,10 +334,18 @@ class Sending:
         advance: Advance,
         stop: Stop,
     ) -> None:
+        number, rate = 1, self._arguments.rate
+        due = current_time()
         with stop.work():
             async for batch in batches:
-                await send_many(batch)
-                advance(len(batch))
+                messages = self._arguments.repeated(batch, number)
+                while part := list(itertools.islice(messages, _BATCH if rate is None else 1)):
+                    if rate is not None:
+                        await anyio.sleep_until(due)
+                        due = max(due + 1 / rate, current_time() - _CATCH_UP)
+                    await send_many(part)
+                    number += len(part)
+                    advance(len(part))
 
 
 @command(
@@ -280,6 +353,7 @@ class Sending:
     "Send messages.",
     'trio-stomp send /queue/orders "tea for two" "coffee for one"',
     "trio-stomp send /queue/orders --file order.json --content-type application/json --persistent",
+    "trio-stomp send /queue/orders '{\"id\": {n}}' --template --count 100 --rate 10 -H id:{uuid}",
     "tail -f orders.log | trio-stomp send /queue/orders --lines --text",
     "trio-stomp subscribe /queue/a --json --timeout 2 | trio-stomp send /queue/b --json",
 )
@@ -309,6 +383,16 @@ class Sending:
     cls=under("Input"),
     is_flag=True,
     help="Send the input as text instead of bytes; JMS brokers distinguish them.",
+)
+@click.option(
+    "--delimiter",
+    "-d",
+    cls=under("Input"),
+    type=delimiter_of,
+    metavar="TEXT",
+    default="\\n",
+    show_default=True,
+    help=r"What separates messages for --lines, such as ';' or '\0'.",
 )
 @click.option("--empty", cls=under("Input"), is_flag=True, help="Send an empty message if standard input is empty.")
 @click.option(
@@ -340,6 +424,30 @@ class Sending:
     cls=under("Message"),
     metavar="NAME",
     help="The message group: one consumer receives all of it, in order.",
+)
+@click.option(
+    "--template",
+    cls=under("Message"),
+    is_flag=True,
+    help="Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.",
+)
+@click.option(
+    "--count",
+    "-n",
+    cls=under("Pace"),
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Send each message N times.",
+)
+@click.option(
+    "--rate",
+    "-r",
+    cls=under("Pace"),
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Send at most N messages per second.",
 )
 @click.option(
     "--receipt/--no-receipt",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -17,6 +19,7 @@ from trio_stomp.cli.options import count_option, gathered, header_of, link_of, l
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
+from trio_stomp.printable import one_line
 from trio_stomp.protocol import AckMode
 
 __all__ = ["Printer", "SubscribeArguments", "subscribe"]
@@ -38,6 +41,7 @@ class SubscribeArguments:
         timeout: Stop after this many seconds without a message.
         match: Only print messages with these headers.
         grep: Only print messages whose body matches this.
+        output: Write each body to a file of its own in this folder, and print the names of the files.
         selector: A filter for the broker.
         peek: Return all messages to the queue in the end.
         browse: Have the broker list the messages in a queue, then stop.
@@ -52,6 +56,7 @@ class SubscribeArguments:
     timeout: float | None
     match: tuple[tuple[str, str], ...]
     grep: str | None
+    output: Path | None
     selector: str | None
     peek: bool
     browse: bool
@@ -67,13 +72,17 @@ class SubscribeArguments:
             return "auto"
         return self.ack or ("auto" if self.destination.startswith("/topic/") else "client-individual")
 
-    def filter(self) -> MessageFilter:
+    def filter(self, layout: Layout) -> MessageFilter:
         """Return the filter for the messages to print.
 
         Raises:
             CommandFailed: The arguments contradict each other.
         """
         chosen = MessageFilter.of(self.match, self.grep)
+        if self.output is not None and layout != Layout():
+            raise CommandFailed(
+                "--output writes bodies to files, so it excludes the options for printing", ExitCode.USAGE
+            )
         if self.browse and (self.ack is not None or self.peek):
             raise CommandFailed(
                 "--browse removes nothing, so it cannot be combined with --ack or --peek", ExitCode.USAGE
@@ -109,10 +118,11 @@ class Printer:
     def __init__(self, arguments: SubscribeArguments, layout: Layout, output: Output) -> None:
         self._arguments = arguments
         layout.check()
-        self._chosen = arguments.filter()
+        self._chosen = arguments.filter(layout)
         self._layout = layout
         self._output = output
         self._settles = arguments.ack_mode != "auto"
+        self._number = 0
         self.printed = 0
         self.held = 0
 
@@ -146,7 +156,11 @@ class Printer:
         chosen = [message for message in batch if self._chosen.chooses(message)]
         if chosen:
             terminal = self._output.is_terminal
-            lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
+            if self._arguments.output is None:
+                lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
+            else:
+                # Canceled between here and its ACK, a message is in a file and is delivered again.
+                lines = await anyio.to_thread.run_sync(self._save, self._arguments.output, chosen)
             await self._output.write(b"".join(lines))
             self.printed += len(chosen)
         if not self._settles:
@@ -167,6 +181,39 @@ class Printer:
             )
             raise CommandFailed(msg, ExitCode.LOST)
 
+    def _save(self, folder: Path, messages: Sequence[Message]) -> list[bytes]:
+        """Write each body to a file; return their names, a line each."""
+        lines: list[bytes] = []
+        for message in messages:
+            kind = (message.content_type or "").partition(";")[0].strip()
+            suffix = mimetypes.guess_extension(kind) or ".body"
+            try:
+                if not self._number:
+                    # Files of an earlier run stay.
+                    folder.mkdir(parents=True, exist_ok=True)
+                    self._number = max(
+                        (int(each.stem) for each in folder.iterdir() if each.stem.isdecimal()), default=0
+                    )
+                path = self._write(folder, suffix, message.body)
+            except OSError as error:
+                why = f"the file for a message cannot be written: {error.strerror}: {error.filename}"
+                raise CommandFailed(why) from error
+            lines.append(one_line(str(path)).encode() + b"\n")
+        return lines
+
+    def _write(self, folder: Path, suffix: str, body: bytes) -> Path:
+        """Write a file whose name is the next number that is free."""
+        while True:
+            self._number += 1
+            path = folder / f"{self._number:06}{suffix}"
+            with suppress(FileExistsError), path.open("xb") as file:
+                try:
+                    file.write(body)
+                except OSError:
+                    path.unlink()
+                    raise
+                return path
+
 
 @command(
     "subscribe",
@@ -175,6 +222,7 @@ class Printer:
     "trio-stomp tail /topic/prices --headers --match shop=7 --grep tea",
     r"trio-stomp subscribe /queue/orders --format '{id} {header:shop} {body}\n'",
     "trio-stomp subscribe /queue/orders --json > orders.jsonl",
+    "trio-stomp subscribe /queue/reports --output reports --count 10",
 )
 @click.argument("destination")
 @count_option
@@ -223,6 +271,14 @@ class Printer:
     multiple=True,
     metavar="NAME:VALUE",
     help="An additional header of SUBSCRIBE.",
+)
+@click.option(
+    "--output",
+    "-o",
+    cls=under("Output"),
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write each body to a file of its own in this folder, and print the names of the files.",
 )
 @layout_options
 @link_options

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import json
 import os
 import shutil
@@ -18,12 +17,12 @@ import click
 from rich.cells import cell_len, set_cell_size
 
 from trio_stomp.cli.commands import command, under
-from trio_stomp.cli.management import Management, Queue
+from trio_stomp.cli.management import Management, Queue, is_chosen
 from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, management_option, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.spool import using_spool
 from trio_stomp.cli.terminal import Output, duration
-from trio_stomp.client import Client, Endpoint, Phase, Statistics
+from trio_stomp.client import Client, Phase, Statistics
 from trio_stomp.printable import one_line
 from trio_stomp.runtime import current_time
 
@@ -196,7 +195,7 @@ class QueueView:
         )
 
     def _is_wanted(self, name: str) -> bool:
-        return not self._wanted or any(fnmatch.fnmatchcase(name, each) for each in self._wanted)
+        return not self._wanted or is_chosen(name, self._wanted)
 
     def _key(self, queue: Queue) -> float:
         keys: dict[str, float | None] = {
@@ -344,23 +343,10 @@ class SpoolView:
 
 @asynccontextmanager
 async def _open_broker_view(arguments: TopArguments, link: Link) -> AsyncGenerator[View]:
-    if arguments.management is not None:
-        tls = link.options.get("tls")
-        # Without options for them, the user and the passcode are those of the URL, as for STOMP.
-        endpoint = Endpoint.parse(link.urls[0])
-        yield QueueView(
-            Management(
-                arguments.management,
-                login=link.options.get("login") or endpoint.login,
-                passcode=link.options.get("passcode") or endpoint.passcode,
-                tls=tls if not isinstance(tls, bool) else None,
-            ),
-            arguments.queue,
-            arguments.sort,
-        )
+    # Queues are those of the management interface.
+    if arguments.management is not None or arguments.queue:
+        yield QueueView(Management.beside(link, arguments.management), arguments.queue, arguments.sort)
         return
-    if arguments.queue:
-        raise CommandFailed("queues are read from the management interface: pass --management URL", ExitCode.USAGE)
     async with link.connect() as client:
         yield ConnectionView(client)
 

@@ -1,0 +1,137 @@
+"""``trio-stomp ping``: how long the broker takes to answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import anyio
+import click
+
+from trio_stomp.cli.bench import percentile
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.options import SECONDS, gathered, link_of, link_options
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.terminal import Output, duration
+from trio_stomp.client import Client
+from trio_stomp.errors import CommitTimeout, OperationTimeout, OutcomeUnknown, TransactionLost
+from trio_stomp.printable import one_line
+from trio_stomp.runtime import current_time
+
+__all__ = ["Ping", "ping"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Ping:
+    """Round trips, and how long each took.
+
+    Attributes:
+        count: How many to make; None: until Ctrl-C.
+        interval: Seconds from one to the next.
+        timeout: Seconds to wait for an answer.
+        as_json: Print lines of JSON.
+        seconds: How long each answer took.
+        lost: How many were not answered.
+    """
+
+    count: int | None
+    interval: float
+    timeout: float
+    as_json: bool
+    seconds: list[float] = field(default_factory=list[float], init=False)
+    lost: int = field(default=0, init=False)
+
+    async def run(self, client: Client, output: Output) -> None:
+        """Make the round trips.
+
+        Raises:
+            ConnectionLost: The connection is lost, and there is no ``reconnect=``.
+            BrokerError: The broker refused the transaction.
+            BrokenPipeError: The output was closed.
+
+        Cancellation: the answer to the last one is not counted.
+        """
+        server, number = one_line(client.server or "the broker"), 0
+        while self.count is None or number < self.count:
+            if number:
+                await anyio.sleep(self.interval)
+            number += 1
+            started = current_time()
+            try:
+                # An empty transaction: its COMMIT is answered whatever the queues hold, and nothing is left behind.
+                async with client.transaction(timeout=self.timeout):
+                    pass
+            except (CommitTimeout, OperationTimeout, OutcomeUnknown, TransactionLost) as error:
+                self.lost += 1
+                line: dict[str, object] = {"number": number, "seconds": None, "error": str(error)}
+                text = f"{number}: no answer: {one_line(str(error))}"
+            else:
+                self.seconds.append(current_time() - started)
+                line = {"number": number, "seconds": self.seconds[-1]}
+                text = f"{number}: {server} answered in {duration(self.seconds[-1])}"
+            await output.write((json.dumps(line) if self.as_json else text).encode() + b"\n")
+
+    def __str__(self) -> str:
+        """The result in one line, as `duration` formats it."""
+        sent = len(self.seconds) + self.lost
+        text = f"{sent} {'round trip' if sent == 1 else 'round trips'}, {self.lost} without an answer"
+        if not self.seconds:
+            return text
+        within = ", ".join(f"{each} % within {duration(percentile(self.seconds, each))}" for each in (50, 90, 99))
+        fastest, slowest = duration(min(self.seconds)), duration(max(self.seconds))
+        return f"{text}: fastest {fastest}, {within}, slowest {slowest}"
+
+
+@command(
+    "ping",
+    "Measure how long the broker takes to answer.",
+    "trio-stomp ping --count 10",
+    "trio-stomp ping --interval 100ms --reconnect --json",
+)
+@click.option(
+    "--count", "-n", cls=under("Measurement"), type=click.IntRange(min=1), metavar="N", help="Stop after N round trips."
+)
+@click.option(
+    "--interval",
+    cls=under("Measurement"),
+    type=SECONDS,
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time from an answer to the next round trip.",
+)
+@click.option(
+    "--timeout",
+    "-w",
+    cls=under("Measurement"),
+    type=SECONDS,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for an answer.",
+)
+@click.option("--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print lines of JSON.")
+@link_options
+@click.pass_context
+def ping(context: click.Context, /, **_options: object) -> None:
+    """Measure how long the broker takes to answer, until Ctrl-C.
+
+    Each round trip is an empty transaction: BEGIN, and COMMIT with a receipt. It needs no queue and leaves nothing
+    behind. The last line says how long half of them took, nine in ten, and 99 in a hundred.
+    """
+    wanted, link = gathered(Ping, context), link_of(context)
+
+    async def work(stop: Stop) -> None:
+        stop.code = ExitCode.OK
+        output = Output.standard()
+        async with link.connect() as client:
+            if not client.profile.has_transactions:
+                raise CommandFailed(f"{client.profile.name} has no transactions, so it answers none", ExitCode.USAGE)
+            with stop.work():
+                await wanted.run(client, output)
+            if not wanted.as_json:
+                await output.write(f"{wanted}\n".encode())
+        if wanted.lost:
+            raise CommandFailed(f"{wanted.lost} round trips without an answer", ExitCode.TIMED_OUT)
+
+    run(work)

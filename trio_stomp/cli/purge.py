@@ -1,0 +1,44 @@
+"""``trio-stomp purge``: remove messages from a queue."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+
+import click
+
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.move import Move, run_move, selection_options
+from trio_stomp.cli.options import gathered, link_of, link_options
+from trio_stomp.cli.running import CommandFailed, ExitCode, run
+from trio_stomp.cli.terminal import is_terminal
+
+__all__ = ["purge"]
+
+
+@command(
+    "purge",
+    "Remove messages from a queue.",
+    "trio-stomp purge /queue/orders.test --yes",
+    "trio-stomp purge /queue/dlq --match shop=7 --grep tea --count 10",
+)
+@click.argument("source", metavar="QUEUE")
+@click.option("--yes", "-y", cls=under("Confirmation"), is_flag=True, help="Do not ask.")
+@selection_options
+@link_options
+@click.pass_context
+def purge(context: click.Context, /, **_options: object) -> None:
+    """Remove the messages of QUEUE, those that no other consumer holds.
+
+    They are received and acknowledged in transactions, which every broker can do, so it also works for some of the
+    messages; trio-stomp move to another queue keeps them.
+    """
+    wanted = replace(gathered(Move, context), discard=True)
+    wanted.check()
+    if not context.params["yes"]:
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise CommandFailed("this removes messages; pass --yes to do it without being asked", ExitCode.USAGE)
+        which = "the messages" if not (wanted.match or wanted.grep or wanted.count) else "the selected messages"
+        click.confirm(f"Remove {which} of {wanted.source}?", abort=True, err=True)
+    run(partial(run_move, wanted, link_of(context), "removing"))
