@@ -50,6 +50,26 @@ def test_messages_when_sent_moved_and_printed_then_arrive_whole(broker: Broker, 
     assert {message["headers"]["shop"] for message in messages} == {"7"}
 
 
+def test_purge_when_some_are_selected_then_only_those_are_gone(broker: Broker, destination: Destination) -> None:
+    url, queue = broker.url(), destination("a")
+    sent = cli(url, "send", queue, "{n}", "--template", "--count", "20", "--rate", "1000", "-H", "shop:{n}")
+
+    some = cli(url, "purge", queue, "--yes", "--match", "shop=7", "--idle", "1")
+    rest = cli(url, "purge", queue, "--yes", "--idle", "1")
+    nothing = cli(url, "subscribe", queue, "-w", "0.5")
+
+    assert (sent.exit_code, some.exit_code, rest.exit_code, nothing.exit_code) == (0, 0, 0, 0), rest.output
+    assert some.stdout == "1 message removed, 19 left where they were\n"
+    assert (rest.stdout, nothing.stdout) == ("19 messages removed\n", "")
+
+
+def test_ping_when_run_then_every_round_trip_is_answered(broker: Broker) -> None:
+    done = cli(broker.url(), "ping", "--count", "5", "--interval", "1ms")
+
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1].startswith("5 round trips, 0 without an answer: fastest ")
+
+
 def test_bench_when_run_then_every_message_comes_back(broker: Broker) -> None:
     done = cli(broker.url(), "bench", "-n", "500", "--json")
 
