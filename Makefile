@@ -129,7 +129,7 @@ docs: $(VENV)/.stamp-check  ## build the manual into docs/_build/html
 	@$(PY) -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-release: $(VENV)/.stamp-release  ## build and check the archives of a release in dist/ (ARGS=--notes collects the changelog first)
+release: $(VENV)/.stamp-release  ## build and check the archives of a release in dist/
 	@$(PY) scripts/release $(ARGS)
 
 lock: $(VENV)/.stamp-release  ## pin what development needs, with hashes, in requirements-dev.txt

@@ -64,7 +64,7 @@ from trio_stomp.errors import (
 from trio_stomp.protocol import AckMode, Limits
 from trio_stomp.runtime import protect
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0"
 
 __all__ = [
     "AckMode",

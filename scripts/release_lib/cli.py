@@ -1,7 +1,6 @@
 """Build a release of this checkout into dist/, and check it. Nothing is uploaded.
 
     scripts/release                 the sdist, the wheel, an SBOM and hashes
-    scripts/release --notes         collect newsfragments/ in CHANGELOG.md; commit that first
     scripts/release --tag v1.0.0 --at https://forge.example/me/trio-stomp
                                     also refuse unless this is the version, and this the `repository`, in pyproject.toml
 
@@ -40,7 +39,7 @@ PLACEHOLDER: Final = "https://example.org/"
 # A program that uses the embedded broker.
 PROGRAM: Final = ROOT / "tests" / "packaging" / "parts" / "plain_part.py"
 # The modules of the dependency group `release`.
-TOOLS: Final = ("build", "cyclonedx_py", "towncrier", "twine")
+TOOLS: Final = ("build", "cyclonedx_py", "twine")
 
 
 class ReleaseError(Exception):
@@ -52,17 +51,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--notes", action="store_true", help="only collect newsfragments/ in CHANGELOG.md")
     parser.add_argument("--tag", help="the tag that is released")
     parser.add_argument("--at", metavar="URL", help="the repository that publishes this release")
     given = parser.parse_args(arguments)
     try:
         version, repository = _project()
         _refuse_to_publish(version, repository, given.tag, given.at)
-        if given.notes:
-            _require_tools()
-            _run("towncrier", "build", "--yes", "--version", version)
-            return 0
         _refuse_unless_ready(version)
         _require_tools()
         _release(version)
@@ -112,12 +106,6 @@ def _refuse_unless_ready(version: str) -> None:
     """
     if changes := _git("status", "--porcelain"):
         raise ReleaseError(f"the checkout has changes; commit them first:\n{changes}")
-    fragments = [path.name for path in (ROOT / "newsfragments").glob("*.*.md")]
-    if fragments:
-        raise ReleaseError(
-            f"newsfragments/ has {len(fragments)} changes that CHANGELOG.md lacks. "
-            "Run scripts/release --notes, and commit the result"
-        )
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     newest = re.search(r"^## (\S+)", changelog, re.MULTILINE)
     if newest is None or newest[1] != version:

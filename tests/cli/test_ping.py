@@ -2,6 +2,7 @@
 
 import json
 
+import trio_stomp
 from tests.cli.conftest import Cli
 from trio_stomp.cli.running import ExitCode
 from trio_stomp.testing import SwallowReceipts, ThreadedBroker
@@ -13,7 +14,7 @@ def test_ping_when_the_broker_answers_then_says_how_long_each_took(cli: Cli) -> 
     *lines, last = done.stdout.splitlines()
     assert done.exit_code == 0
     assert [line.partition(" answered in ")[0] for line in lines] == [
-        f"{number}: trio-stomp-testing/1.0.0rc1" for number in (1, 2, 3)
+        f"{number}: trio-stomp-testing/{trio_stomp.__version__}" for number in (1, 2, 3)
     ]
     assert last.startswith("3 round trips, 0 without an answer: fastest ")
     assert ", 50 % within " in last

@@ -57,10 +57,9 @@ QUOTATION = re.compile(r'"[^"]*"|^STOMP 1\.\d, .*', re.MULTILINE)
 OPTIONS = re.compile(r"^\| `-.*$", re.MULTILINE)
 
 AT_THE_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-# A code host shows these as plain Markdown; the fragments end up in the changelog.
+# A code host shows these as plain Markdown.
 SHOWN_ON_CODE_HOSTS = [
     *(ROOT / name for name in AT_THE_ROOT),
-    *sorted((ROOT / "newsfragments").glob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 PROSE = [*dict.fromkeys([*SHOWN_ON_CODE_HOSTS, *pages()])]

@@ -24,7 +24,7 @@ DATE = "2026-01-02T03:04:05Z"
 MINE = "https://forge.example/me/trio-stomp"
 PLACEHOLDER = "https://example.org/somewhere"
 TOOLS = pytest.mark.skipif(
-    "CI" not in os.environ and importlib.util.find_spec("towncrier") is None,
+    "CI" not in os.environ and importlib.util.find_spec("twine") is None,
     reason="this environment is older than the dependency group `release`; make brings it up to date",
 )
 
@@ -57,13 +57,6 @@ class Checkout:
         pyproject.write_text(re.sub(r'(?m)^repository = ".*"$', f'repository = "{url}"', text), encoding="utf-8")
         self.commit()
 
-    def write_changelog(self) -> None:
-        """Replace the fragments by a changelog."""
-        (self.folder / "CHANGELOG.md").write_text(f"## {VERSION} (2026-01-02)\n", encoding="utf-8")
-        for fragment in (self.folder / "newsfragments").glob("*.*.md"):
-            fragment.unlink()
-        self.commit()
-
     def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         # Without bytecode, which would be a change of a checkout that ignores less.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -84,41 +77,22 @@ PERSON = {"NAME": "A", "EMAIL": "a@example.org", "DATE": DATE}
 SMALL = tuple(
     name
     for name in project_files()
-    if name.startswith(("scripts/release", "newsfragments/"))
-    or name in {"pyproject.toml", "CHANGELOG.md", ".gitignore"}
+    if name.startswith("scripts/release") or name in {"pyproject.toml", "CHANGELOG.md", ".gitignore"}
 )
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    """What the first steps need, with a changelog that has all changes."""
-    made = Checkout(tmp_path, SMALL)
-    made.write_changelog()
-    return made
+    """What the first steps need."""
+    return Checkout(tmp_path, SMALL)
 
 
 def test_release_when_asked_for_help_then_says_what_it_builds(tmp_path: Path) -> None:
     done = Checkout(tmp_path, SMALL).release("--help")
 
     assert done.returncode == 0
-    assert "--notes" in done.stdout
+    assert "--tag" in done.stdout
     assert "Nothing is uploaded" in done.stdout
-
-
-@TOOLS
-def test_notes_when_collected_then_the_changelog_has_them_under_the_version(tmp_path: Path) -> None:
-    checkout = Checkout(tmp_path, SMALL)
-    text = "Orders arrive in order."
-    (tmp_path / "newsfragments" / "+order.bugfix.md").write_text(text, encoding="utf-8")
-    checkout.commit()
-
-    done = checkout.release("--notes")
-
-    assert done.returncode == 0, done.stderr
-    changelog = (tmp_path / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(rf"^## {re.escape(VERSION)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE)
-    assert f"- {text}" in changelog.partition("### Fixed")[2]
-    assert [path.name for path in (tmp_path / "newsfragments").iterdir()] == ["README.md"]
 
 
 def test_release_when_the_checkout_has_changes_then_refuses(checkout: Checkout) -> None:
@@ -140,16 +114,6 @@ def test_release_when_the_changelog_has_another_version_then_refuses(checkout: C
 
     assert done.returncode == 1
     assert f"has version 7.0, but CHANGELOG.md begins with {VERSION}" in done.stderr
-
-
-def test_release_when_a_change_is_not_in_the_changelog_then_refuses(checkout: Checkout) -> None:
-    (checkout.folder / "newsfragments" / "+late.feature.md").write_text("Late.\n", encoding="utf-8")
-    checkout.commit()
-
-    done = checkout.release()
-
-    assert done.returncode == 1
-    assert "newsfragments/ has 1 changes that CHANGELOG.md lacks. Run scripts/release --notes" in done.stderr
 
 
 def test_release_when_published_while_the_repository_is_a_placeholder_then_refuses(checkout: Checkout) -> None:
@@ -190,7 +154,6 @@ def test_workflow_when_it_publishes_then_says_which_tag_and_repository() -> None
 def test_release_when_built_then_each_archive_works_and_is_the_same_again(tmp_path: Path) -> None:
     first, second = (Checkout(tmp_path / name) for name in ("first", "second"))
     for each in (first, second):
-        each.write_changelog()
         each.set_repository(PLACEHOLDER)
 
     done = first.release()
