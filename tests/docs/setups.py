@@ -88,6 +88,33 @@ assert pages.post("/orders", data="tea").status_code == 202
 broker.close()
 """
 
+_IN_FASTAPI = """\
+# BLOCK
+
+
+import http.client
+import socket
+import threading
+
+import uvicorn
+
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    for method, path, order, expected in (
+        ("GET", "/ready", None, 200),
+        ("POST", "/orders", '{"customer": "ann", "item": "tea", "count": 2}', 202),
+        ("POST", "/orders", "tea", 422),
+    ):
+        pages = http.client.HTTPConnection(*listener.getsockname())
+        pages.request(method, path, order, {"content-type": "application/json"})
+        assert pages.getresponse().status == expected
+        pages.close()
+    server.should_exit = True
+    thread.join()
+"""
+
 _IN_AIOHTTP = """\
 # BLOCK
 
@@ -143,6 +170,11 @@ def _put_aside(broker: Broker) -> None:
         broker.publish("/queue/orders.failed", order, [("x-original-destination", "/queue/orders"), *cause])
 
 
+def _order_tea(broker: Broker) -> None:
+    for customer in range(20):
+        broker.publish("/queue/orders", '{"item": "tea", "count": 2}', [("customer", str(customer % 3))])
+
+
 def _no_faults(_broker: Broker) -> None:
     pass
 
@@ -164,6 +196,7 @@ class Setup:
         unix_socket: The broker listens at /run/broker.sock alone.
         proxy: A SOCKS5 proxy at localhost:1080 knows the user ann, and the broker as broker.internal.
         pytest: The block is a test module.
+        beside: The name of a file, beside the program, that has what the block above it has.
         trio_mode: Its async tests run on Trio, whatever marks they have.
         needs: Modules that it imports and that not every environment for the tests has.
         options: The settings of the broker.
@@ -181,6 +214,7 @@ class Setup:
     unix_socket: bool = False
     proxy: bool = False
     pytest: bool = False
+    beside: str | None = None
     trio_mode: bool = True
     needs: tuple[str, ...] = ()
     options: BrokerOptions = field(default_factory=BrokerOptions)
@@ -231,12 +265,16 @@ SETUPS: Mapping[str, Setup] = {
     "proxy": Setup(proxy=True),
     # A web application, with what it needs.
     "flask": Setup(program=_IN_FLASK, needs=("flask",)),
+    "fastapi": Setup(program=_IN_FASTAPI, needs=("fastapi", "uvicorn")),
     "aiohttp": Setup(program=_IN_AIOHTTP, needs=("aiohttp",)),
     "litestar": Setup(program=_IN_LITESTAR, needs=("litestar",)),
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
     "pytest on asyncio": Setup(pytest=True, trio_mode=False),
     "pytest-asyncio": Setup(pytest=True, trio_mode=False, needs=("pytest_asyncio",)),
+    # The worker of the tutorial, and its tests.
+    "order worker": Setup(prepare=_order_tea, until=_drained, ends_by=signal.SIGTERM),
+    "tests of worker.py": Setup(pytest=True, trio_mode=False, beside="worker.py", needs=("pytest_asyncio",)),
     # The broker says that it is another one, and gets the headers of that one.
     "rabbitmq": Setup(program=_IN_MAIN, options=BrokerOptions(server="RabbitMQ/3.10.8")),
     "activemq": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ/6.1.8")),

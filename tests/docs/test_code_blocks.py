@@ -46,6 +46,9 @@ INSTALLED = {
     "pytest",
     "pytest-asyncio",
     "pytest-trio",
+    "trio-stomp[cli]",
+    "fastapi",
+    "uvicorn",
 }
 
 BLOCKS = all_blocks()
@@ -122,8 +125,10 @@ class Outcome:
     errors: str
 
 
-def run_program(source: str, setup: Setup, folder: Path) -> Outcome:
+def run_program(source: str, setup: Setup, folder: Path, before: str = "") -> Outcome:
     """Run a program as a user would, in a process of its own."""
+    if setup.beside is not None:
+        (folder / setup.beside).write_text(before, "utf-8")
     with broker_for(setup, folder) as broker, places_for(setup, broker, folder) as places:
         for written, meant in places.items():
             source = source.replace(written, meant)
@@ -171,7 +176,7 @@ def test_python_block_when_run_then_it_ends_well_in_time(block: Block, tmp_path:
     setup = setup_of(block)
     needs(*setup.needs)
 
-    outcome = run_program(setup.source(block.text), setup, tmp_path)
+    outcome = run_program(setup.source(block.text), setup, tmp_path, block.before)
 
     assert outcome.status == setup.status, f"{block}\n{outcome.output}\n{outcome.errors}"
     assert setup.says in outcome.errors
@@ -184,7 +189,10 @@ def test_python_blocks_when_type_checked_then_nothing_is_wrong(tmp_path: Path) -
     pytest.importorskip("mypy")
     for number, block in enumerate(PYTHON_BLOCKS):
         name = re.sub(r"\W", "_", block.path.removesuffix(".md"))
-        source = setup_of(block).source(block.text)
+        setup = setup_of(block)
+        source = setup.source(block.text)
+        if setup.beside is not None:
+            (tmp_path / setup.beside).write_text(block.before, "utf-8")
         (tmp_path / f"{name}_{block.line}_{number}.py").write_text(source, "utf-8")
 
     done = subprocess.run(
