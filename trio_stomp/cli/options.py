@@ -114,7 +114,8 @@ R = TypeVar("R")
 
 def gathered(kind: type[T], context: click.Context) -> T:
     """Return the parameters of a command as a dataclass with fields of the same names; others have their defaults."""
-    return kind(**{name: value for name, value in context.params.items() if name in inspect.signature(kind).parameters})
+    names = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in context.params.items() if name in names})
 
 
 @dataclass(frozen=True, slots=True)
