@@ -6,6 +6,8 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 # uv trusts the certificates that pip trusts, such as those of a company's proxy.
 export UV_SYSTEM_CERTS ?= 1
+# The tests start hundreds of programs. Each would compile all that it imports, where bytecode is not written.
+unexport PYTHONDONTWRITEBYTECODE
 # ASYNC109: `timeout=` is part of the public API. ASYNC910 to 912: on the hot paths not every call is a checkpoint.
 ASYNC_IGNORED := ASYNC109,ASYNC910,ASYNC911,ASYNC912
 # What the linters read: all Python of ours that there is.

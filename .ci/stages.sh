@@ -6,6 +6,7 @@ exec </dev/null
 export CI=true PYTHONUNBUFFERED=1 PYTHON="${PYTHON:-python3}" PATH="$PATH:$PWD/.venv-uv/bin"
 # As in the Makefile.
 export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS-1}"
+unset PYTHONDONTWRITEBYTECODE
 
 results=$PWD/build/ci
 rm -rf "$results"

@@ -84,7 +84,8 @@ def main() -> None:
         create(venv, uv)
     installing: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if uv:
-        installing = [uv, "pip", "install", "--quiet", "--python", python]
+        # As pip does.
+        installing = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     if arguments.locked:
         groups, _ = expanded(["dev"])
         run([*installing, "--require-hashes", "--requirement", "requirements-dev.txt"])
