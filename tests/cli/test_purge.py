@@ -24,7 +24,7 @@ def left(broker: ThreadedBroker) -> list[bytes]:
 
 
 def test_purge_when_told_yes_then_the_queue_is_empty(cli: Cli, stomp_broker_thread: ThreadedBroker, queue: str) -> None:
-    done = cli("purge", queue, "--yes", "--idle", "100ms")
+    done = cli("purge", queue, "--yes", "--idle", "500ms")
 
     assert (done.exit_code, done.stdout) == (0, "4 messages removed\n")
     assert left(stomp_broker_thread) == []
@@ -34,7 +34,7 @@ def test_purge_when_told_yes_then_the_queue_is_empty(cli: Cli, stomp_broker_thre
 def test_purge_when_some_are_selected_then_the_others_stay(
     cli: Cli, stomp_broker_thread: ThreadedBroker, queue: str
 ) -> None:
-    matched = cli("purge", queue, "-y", "--idle", "100ms", "--match", "shop=2")
+    matched = cli("purge", queue, "-y", "--idle", "500ms", "--match", "shop=2")
     counted = cli("purge", queue, "-y", "--count", "1")
 
     assert (matched.exit_code, matched.stdout) == (0, "1 message removed, 3 left where they were\n")
