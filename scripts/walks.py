@@ -2,6 +2,7 @@
 
     python scripts/walks.py                   on Trio
     python scripts/walks.py --loop asyncio    on asyncio
+    python scripts/walks.py --spark           a micro-batch of Spark's, from the segment to the rows; needs PySpark
     python scripts/walks.py --calls           each call, too
 
 A module counts when a Python function of it is called, in any task of the client's thread, from the moment at which the
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -40,7 +43,7 @@ _NOT_COUNTED: Final = frozenset(
     }
 )
 # Modules that a walk should pass at most, from the plan of the architecture.
-GOALS: Final = {"a MESSAGE": 9, "a plain send": 7, "a confirmed send": 11, "an ack": 5}
+GOALS: Final = {"a MESSAGE": 9, "a plain send": 7, "a confirmed send": 11, "an ack": 5, "a micro-batch": 12}
 
 
 @dataclass(slots=True)
@@ -140,6 +143,35 @@ async def _ack(
         await _written()
 
 
+def micro_batch(port: int, publish: Callable[[str], None]) -> Walk:
+    """Plan, read and commit rows that a receiver has put into its spool, as Spark asks for it, without Spark."""
+    # Only this walk needs PySpark.
+    from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415  # see above
+
+    from trio_stomp.spark.stream_options import StreamOptions  # noqa: PLC0415  # see above
+    from trio_stomp.spark.stream_source import StompStreamReader  # noqa: PLC0415  # see above
+
+    walk, everything = Walk("a micro-batch"), ReadAllAvailable()
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"brokers": f"stomp://127.0.0.1:{port}", "subscribe": "/queue/rows", "spoolLocation": folder}
+        reader = StompStreamReader(StreamOptions.read(given))
+        try:
+            offset = reader.initialOffset()
+            # The first batch also takes over the spool.
+            for batch in range(2):
+                publish("/queue/rows")
+                with walk.followed() if batch else nullcontext():
+                    while (end := reader.latestOffset(offset, everything)) == offset:
+                        time.sleep(0.1)
+                    for partition in reader.partitions(offset, end):
+                        list(reader.read(partition))
+                    reader.commit(end)  # pyright: ignore[reportUnknownMemberType]  # PySpark says `dict`
+                offset = end
+        finally:
+            reader.stop()
+    return walk
+
+
 async def _written() -> None:
     """Let the writer take what is in the outbox."""
     for _ in range(5):
@@ -150,6 +182,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loop", choices=["trio", "asyncio"], default="trio")
+    parser.add_argument("--spark", action="store_true", help="follow a micro-batch instead")
     parser.add_argument("--calls", action="store_true", help="print each call")
     given = parser.parse_args()
     with run_broker_in_thread() as broker:
@@ -160,7 +193,12 @@ def main() -> None:
         def drop_links() -> None:
             broker.call(lambda inner: inner.drop_connections())
 
-        for walk in anyio.run(walks, broker.url, drop_links, say, backend=given.loop):
+        followed = (
+            [micro_batch(broker.port, say)]
+            if given.spark
+            else anyio.run(walks, broker.url, drop_links, say, backend=given.loop)
+        )
+        for walk in followed:
             goal = f" (at most {GOALS[walk.name]})" if walk.name in GOALS else ""
             print(f"{walk.name}: {len(walk.modules)} modules{goal}, {len(walk.calls)} calls")
             for line in walk.calls if given.calls else walk.modules:
