@@ -552,17 +552,16 @@ async def test_transaction_when_a_call_has_reached_its_limit_then_it_is_open_and
         async with stage.client.transaction() as transaction:
             await fill(stage)
             calls = (
-                partial(transaction.send, "/queue/out", b"lost", timeout=1),
-                partial(transaction.send, "/queue/out", pieces(), content_length=6, timeout=1),
-                partial(transaction.send_many, several(), timeout=1),
-                partial(transaction.ack, stage.messages[0], timeout=1),
-                partial(transaction.nack, stage.messages[0], timeout=1),
-                partial(transaction.commit, timeout=1),
+                ("send", partial(transaction.send, "/queue/out", b"lost", timeout=1)),
+                ("send", partial(transaction.send, "/queue/out", pieces(), content_length=6, timeout=1)),
+                ("send_many", partial(transaction.send_many, several(), timeout=1)),
+                ("ack", partial(transaction.ack, stage.messages[0], timeout=1)),
+                ("nack", partial(transaction.nack, stage.messages[0], timeout=1)),
+                ("commit", partial(transaction.commit, timeout=1)),
             )
-            for call in calls:
-                with pytest.raises(
-                    OperationTimeout, match=r"in transaction 'tx-2' .* is still open$|COMMIT was not sent"
-                ):
+            for name, call in calls:
+                why = rf"^{name}\(\) .*in transaction 'tx-2' .* is still open$|COMMIT was not sent"
+                with pytest.raises(OperationTimeout, match=why):
                     await call()
                 assert transaction.state is TransactionState.OPEN
             stage.broker.faults.resume()
