@@ -94,8 +94,10 @@ def test_connect_error_when_several_hosts_failed_then_tells_each_cause() -> None
         ("no", b"x" * 10_000, "no: " + "x" * 300 + "..."),
         (
             "no",
-            b"java.io.IOException: why\r\n\tat org.a.B.c(B.java:1)\r\n\tat org.a.B.d(B.java:2)\r\n"
-            b"Caused by: java.lang.Error: because\r\n\t... 7 more\r\n",
+            (
+                b"java.io.IOException: why\r\n\tat org.a.B.c(B.java:1)\r\n\tat org.a.B.d(B.java:2)\r\n"
+                b"Caused by: java.lang.Error: because\r\n\t... 7 more\r\n"
+            ),
             "no: java.io.IOException: why\\nCaused by: java.lang.Error: because (and 3 lines of a Java stack trace)",
         ),
     ],
