@@ -74,6 +74,13 @@ def coverage_of_the_tests_alone() -> Generator[None]:
             measuring.save()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_to_collect_of_earlier_modules() -> None:
+    """Keep the garbage collector from what earlier tests have imported: pyarrow and Spark make it take seconds."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(params=LOOPS)
 def anyio_backend(request: pytest.FixtureRequest) -> Generator[tuple[str, dict[str, object]]]:
     """The loop of a test that is marked ``anyio``: see tests/kit/loops.py."""
