@@ -60,10 +60,10 @@ def main(given: Sequence[str], root: Path = ROOT) -> int:
     began = time.monotonic()
     try:
         modules = modules_named(root, arguments.modules)
+        every = candidates(root, modules)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    every = candidates(root, modules)
     if arguments.list:
         for module, count in Counter(each.module for each in every).items():
             print(f"{count:6} {module}")

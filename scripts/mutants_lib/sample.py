@@ -82,12 +82,19 @@ def modules_named(root: Path, names: Sequence[str]) -> list[str]:
 
 
 def candidates(root: Path, modules: Iterable[str]) -> list[Candidate]:
-    """All mutants of some modules, without those that are equivalent."""
+    """All mutants of some modules, without those that are equivalent.
+
+    Raises:
+        ValueError: One that is listed as equivalent is no mutant any more.
+    """
     known = {(each.module, each.before, each.after) for each in known_equivalents()}
     found: list[Candidate] = []
     for module in modules:
         source = (root / PACKAGE / module).read_text(encoding="utf-8")
-        every = (Candidate(module, mutant, *mutant.lines(source)) for mutant in mutants_of(source))
+        every = [Candidate(module, mutant, *mutant.lines(source)) for mutant in mutants_of(source)]
+        stale = {each for each in known if each[0] == module} - {(module, each.before, each.after) for each in every}
+        if stale:
+            raise ValueError(f"equivalent.toml lists what is no mutant any more: {sorted(stale)}")
         found += [each for each in every if (each.module, each.before, each.after) not in known]
     return found
 

@@ -177,6 +177,7 @@ def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_b
         (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
         (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),
         (("send", "/queue/a", "one", "-H", "shop=7"), "did you mean 'shop:7'?"),
+        (("send", "/queue/a", "-d", ";"), "--delimiter is for --lines"),
         (("send", "/queue/a", "--lines", "-d", "{id}"), "expected text, such as ';'"),
     ],
 )

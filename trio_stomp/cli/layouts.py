@@ -19,7 +19,7 @@ from trio_stomp.client import Message
 from trio_stomp.errors import DecodeError
 from trio_stomp.printable import harmless, one_line
 
-__all__ = ["FIELDS", "Layout", "MessageFormat", "layout_options"]
+__all__ = ["FIELDS", "Layout", "MessageFormat", "layout_options", "now"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +45,8 @@ def _all_headers(message: Message) -> str:
     return json.dumps(dict(message.headers), ensure_ascii=False)
 
 
-def _now() -> str:
+def now() -> str:
+    """The time in UTC, as messages are printed and templates are filled in with it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -58,7 +59,7 @@ FIELDS: Final[Mapping[str, Callable[[Message], str | None]]] = {
     "id": lambda message: message.id,
     "redelivered": lambda message: str(message.redelivered).lower(),
     "size": lambda message: str(len(message.body)),
-    "time": lambda _message: _now(),
+    "time": lambda _message: now(),
 }
 _HEADER: Final = "header:"
 _BODIES: Final = {"body": _body, "json": _json}
@@ -173,7 +174,7 @@ class Layout:
         body = _body(message, raw=raw)
         if not body.endswith(b"\n"):
             body += b"\n"
-        came = f"{_now()} ".encode() if self.timestamps else b""
+        came = f"{now()} ".encode() if self.timestamps else b""
         if not self.headers:
             return came + body
         # Since STOMP 1.1 a header value may contain line feeds; here each header is one line.

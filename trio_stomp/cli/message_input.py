@@ -13,11 +13,13 @@ import anyio
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import OutgoingMessage
 
-__all__ = ["STANDARD_INPUT", "LineInput", "WholeInput", "read_whole"]
+__all__ = ["LINE_END", "STANDARD_INPUT", "LineInput", "WholeInput", "read_whole"]
 
 _CHUNK_BYTES: Final = 64 * 1024
 
 STANDARD_INPUT: Final = Path("-")
+
+LINE_END: Final = b"\n"
 
 
 class Readable(Protocol):
@@ -124,7 +126,7 @@ class LineInput:
     """
 
     def __init__(
-        self, paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage], delimiter: bytes = b"\n"
+        self, paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage], delimiter: bytes = LINE_END
     ) -> None:
         self._chunks = _chunks(paths, delimiter)
         self._delimiter = delimiter
@@ -153,7 +155,7 @@ class LineInput:
     def _messages(self, lines: Iterable[bytes]) -> Iterator[OutgoingMessage]:
         for line in lines:
             self._number += 1
-            text = line.removesuffix(b"\r") if self._delimiter == b"\n" else line
+            text = line.removesuffix(b"\r") if self._delimiter == LINE_END else line
             if text:
                 yield self._message(text, self._number)
 

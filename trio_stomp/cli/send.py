@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +20,8 @@ import click
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.cli.commands import command, under
-from trio_stomp.cli.layouts import MessageFormat
-from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
+from trio_stomp.cli.layouts import MessageFormat, now
+from trio_stomp.cli.message_input import LINE_END, STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.messages import from_line
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
@@ -184,6 +183,8 @@ class SendArguments:
         if self.body and (self.file or self.lines or self.json_lines):
             msg = "pass bodies as arguments, or read them with --file, --lines or --json, not both"
             raise CommandFailed(msg, ExitCode.USAGE)
+        if self.delimiter != LINE_END and not self.lines:
+            raise CommandFailed("--delimiter is for --lines", ExitCode.USAGE)
         if self.lines and self.json_lines:
             raise CommandFailed("use either --lines or --json", ExitCode.USAGE)
 
@@ -250,8 +251,7 @@ class SendArguments:
 
 def _filled(message: OutgoingMessage, number: int) -> OutgoingMessage:
     """Return a message with the fields of its body and its headers replaced."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    fields = {"{n}": str(number), "{time}": now, "{uuid}": str(uuid.uuid4())}
+    fields = {"{n}": str(number), "{time}": now(), "{uuid}": str(uuid.uuid4())}
 
     def fill(text: str) -> str:
         # Not str.format(), as a body may be JSON. In one pass, so that no value is taken for a field.
