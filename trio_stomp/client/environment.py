@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, Required, TypedDict, TypeVar, cast
 
 from trio_stomp.brokers import Profile, profile_named
@@ -110,7 +109,8 @@ class _Reader:
         if path is None:
             return None
         try:
-            first, _, _ = Path(path).read_text(encoding="utf-8").partition("\n")
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123  # pathlib is slow to import, and few need it
+                first, _, _ = file.read().partition("\n")
         except OSError as error:
             reason = error.strerror or "it cannot be read"
         except ValueError:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -188,6 +187,8 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _spellings(value: str) -> set[str]:
+    import html  # noqa: PLC0415  # most programs mask nothing, and it brings a table of all entities
+
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     encoded = {quote(value, errors="replace"), quote(value, "", errors="replace"), quote_plus(value, errors="replace")}
     found = {

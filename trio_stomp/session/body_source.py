@@ -16,7 +16,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import anyio
@@ -308,4 +307,4 @@ def _is_path(body: object) -> TypeGuard[os.PathLike[str]]:
 
 
 def _open(path: os.PathLike[str]) -> io.BufferedReader:
-    return Path(path).open("rb")
+    return open(path, "rb")  # noqa: PTH123  # few programs send files, and pathlib is slow to import
