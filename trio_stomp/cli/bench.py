@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trio_stomp.brokers import RABBITMQ
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.messages import take_batch
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
@@ -246,76 +246,29 @@ _COUNT: Final = click.IntRange(min=1)
     "trio-stomp bench --in-flight 1 --json",
 )
 @click.argument("destination", default="")
-@click.option(
-    "--messages",
-    "-n",
-    cls=under("Measurement"),
-    type=_COUNT,
-    default=10_000,
-    show_default=True,
-    help="How many messages to send.",
-)
-@click.option(
-    "--size",
-    "-s",
-    cls=under("Measurement"),
-    type=click.IntRange(min=_STAMP.size),
-    default=100,
-    show_default=True,
-    help="Bytes in each body.",
-)
-@click.option(
-    "--receipt/--no-receipt",
-    cls=under("Measurement"),
-    default=True,
-    show_default=True,
-    help="Have the broker confirm each message.",
-)
-@click.option(
-    "--in-flight",
-    cls=under("Measurement"),
-    type=_COUNT,
-    default=256,
-    show_default=True,
-    help="How many messages may await confirmation.",
-)
-@click.option(
+@option("Measurement", "--messages", "-n", type=_COUNT, default=10_000, help="How many messages to send.")
+@option("Measurement", "--size", "-s", type=click.IntRange(min=_STAMP.size), default=100, help="Bytes in each body.")
+@option("Measurement", "--receipt/--no-receipt", default=True, help="Have the broker confirm each message.")
+@option("Measurement", "--in-flight", type=_COUNT, default=256, help="How many messages may await confirmation.")
+@option(
+    "Measurement",
     "--ack",
-    cls=under("Measurement"),
     type=click.Choice(["client-individual", "client", "auto"]),
     default="client-individual",
-    show_default=True,
     help="The ack mode of the consumer.",
 )
-@click.option(
-    "--prefetch",
-    cls=under("Measurement"),
-    type=_COUNT,
-    default=1000,
-    show_default=True,
-    help="The prefetch of the consumer.",
-)
-@click.option(
+@option("Measurement", "--prefetch", type=_COUNT, default=1000, help="The prefetch of the consumer.")
+@option(
+    "Measurement",
     "--header",
     "-H",
-    cls=under("Measurement"),
     multiple=True,
     type=header_of,
     metavar="NAME:VALUE",
     help="A header, such as persistent:true.",
 )
-@click.option(
-    "--patience",
-    cls=under("Measurement"),
-    type=SECONDS,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up after this time without a message.",
-)
-@click.option(
-    "--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print the results as one line of JSON."
-)
+@option("Measurement", "--patience", type=SECONDS, default=10.0, help="Give up after this time without a message.")
+@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print the results as one line of JSON.")
 @link_options
 @click.pass_context
 def bench(context: click.Context, /, **_options: object) -> None:

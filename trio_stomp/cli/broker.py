@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.options import gathered
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, is_closed_output, is_unwritable_output, run
 from trio_stomp.cli.terminal import say
@@ -209,124 +209,71 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
     "trio-stomp broker --port 61613",
     "trio-stomp broker --websocket --port 15674 --users users.txt",
 )
-@click.option(
-    "--host", cls=under("Listening"), default="127.0.0.1", show_default=True, help="The address to listen on."
-)
-@click.option(
-    "--port",
-    cls=under("Listening"),
-    type=click.IntRange(0, 65535),
-    default=61613,
-    show_default=True,
-    help="The port; 0 means any free one.",
-)
-@click.option(
-    "--websocket",
-    cls=under("Listening"),
-    is_flag=True,
-    help="Speak STOMP over WebSocket, at any path (extra websocket).",
-)
-@click.option(
+@option("Listening", "--host", default="127.0.0.1", help="The address to listen on.")
+@option("Listening", "--port", type=click.IntRange(0, 65535), default=61613, help="The port; 0 means any free one.")
+@option("Listening", "--websocket", is_flag=True, help="Speak STOMP over WebSocket, at any path (extra websocket).")
+@option(
+    "Listening",
     "--unix-socket",
-    cls=under("Listening"),
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
     help="Listen at this path instead, without TLS.",
 )
-@click.option(
-    "--users",
-    cls=under("Access"),
-    type=_EXISTING,
-    metavar="FILE",
-    help="Accept only these users: lines of user:passcode.",
-)
-@click.option(
+@option("Access", "--users", type=_EXISTING, metavar="FILE", help="Accept only these users: lines of user:passcode.")
+@option(
+    "Access",
     "--origin",
-    cls=under("Access"),
     multiple=True,
     metavar="ORIGIN",
     help="Accept WebSocket connections from web pages of this origin, such as http://localhost:3000; '*' means any.",
 )
-@click.option(
-    "--vhost",
-    cls=under("Access"),
-    multiple=True,
-    metavar="NAME",
-    help="A virtual host; without any, all names mean the same.",
+@option(
+    "Access", "--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names mean the same."
 )
-@click.option("--cert", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="Use TLS with this certificate (PEM).")
-@click.option("--key", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file.")
-@click.option(
+@option("TLS", "--cert", type=_EXISTING, metavar="FILE", help="Use TLS with this certificate (PEM).")
+@option("TLS", "--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file.")
+@option(
+    "Queues",
     "--nack",
-    cls=under("Queues"),
     type=click.Choice([each.value for each in NackPolicy]),
     help="What happens to a message after NACK.  [default: what --server does, or requeue]",
 )
-@click.option(
+@option(
+    "Queues",
     "--max-deliveries",
-    cls=under("Queues"),
     type=click.IntRange(min=1),
     default=5,
-    show_default=True,
     help="Dead-letter a message after this many deliveries.",
 )
-@click.option(
-    "--dead-letter",
-    cls=under("Queues"),
-    default="/queue/dead-letter",
-    show_default=True,
-    help="Where dead letters go; '' drops them.",
-)
-@click.option(
-    "--prefetch", cls=under("Queues"), type=click.IntRange(min=1), help="The prefetch of consumers that request none."
-)
-@click.option(
+@option("Queues", "--dead-letter", default="/queue/dead-letter", help="Where dead letters go; '' drops them.")
+@option("Queues", "--prefetch", type=click.IntRange(min=1), help="The prefetch of consumers that request none.")
+@option(
+    "Protocol",
     "--heart-beat",
-    cls=under("Protocol"),
     type=click.FloatRange(min=0),
     default=1.0,
-    show_default=True,
     metavar="SECONDS",
     help="The heart-beat interval in both directions; 0 means none.",
 )
-@click.option("--server", cls=under("Protocol"), metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")
-@click.option(
-    "--bare-queues",
-    cls=under("Queues"),
-    is_flag=True,
-    help="Treat a destination without /queue/ or /topic/ as a queue.",
-)
-@click.option(
-    "--max-message-bytes",
-    cls=under("Limits"),
-    type=_COUNT,
-    default=_DEFAULTS.limits.body_bytes,
-    show_default=True,
-    help="The longest body.",
-)
-@click.option(
+@option("Protocol", "--server", metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")
+@option("Queues", "--bare-queues", is_flag=True, help="Treat a destination without /queue/ or /topic/ as a queue.")
+@option("Limits", "--max-message-bytes", type=_COUNT, default=_DEFAULTS.limits.body_bytes, help="The longest body.")
+@option(
+    "Limits",
     "--max-queue-bytes",
-    cls=under("Limits"),
     type=_COUNT,
     default=_DEFAULTS.max_queue_bytes,
-    show_default=True,
     help="The most that one queue may hold in memory.",
 )
-@click.option(
+@option(
+    "Limits",
     "--max-stored-bytes",
-    cls=under("Limits"),
     type=_COUNT,
     default=_DEFAULTS.max_stored_bytes,
-    show_default=True,
     help="The most that all queues may hold together.",
 )
-@click.option(
-    "--max-connections",
-    cls=under("Limits"),
-    type=_COUNT,
-    default=_DEFAULTS.max_connections,
-    show_default=True,
-    help="The most connections at once.",
+@option(
+    "Limits", "--max-connections", type=_COUNT, default=_DEFAULTS.max_connections, help="The most connections at once."
 )
 @click.pass_context
 def broker(context: click.Context, /, **_options: object) -> None:

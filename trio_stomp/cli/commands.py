@@ -6,15 +6,16 @@ import logging
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 import click
 
 from trio_stomp.printable import harmless, one_line
 
-__all__ = ["Command", "CommandGroup", "Option", "RecordFormatter", "command", "under", "verbose_option"]
+__all__ = ["Command", "CommandGroup", "Option", "RecordFormatter", "command", "option", "together", "verbose_option"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 # Where the contexts of a command line count --verbose together.
 _VERBOSITY: Final = "trio_stomp.cli.verbosity"
@@ -56,13 +57,31 @@ class Option(click.Option):
     heading = "Other options"
 
 
-def under(title: str) -> type[Option]:
-    """Return the class of options under this heading, for ``cls=``."""
+class Decorator(Protocol):
+    """What gives a command one option or several."""
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+def option(heading: str, *names: str, **attributes: object) -> Decorator:
+    """As `click.option`, under a heading of the help, with its default and its variable."""
 
     class Grouped(Option):
-        heading = title
+        pass
 
-    return Grouped
+    Grouped.heading = heading
+    return click.option(*names, cls=Grouped, **{"show_default": True, "show_envvar": True, **attributes})
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return a decorator that gives a command all of these options, in this order."""
+
+    def decorate(function: Callable[P, R], /) -> Callable[P, R]:
+        for each in reversed(options):
+            function = each(function)
+        return function
+
+    return decorate
 
 
 def verbose_option() -> Option:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 from click.core import ParameterSource
 
-from trio_stomp.cli.commands import CommandGroup, command, under, verbose_option
+from trio_stomp.cli.commands import CommandGroup, command, option, verbose_option
 from trio_stomp.cli.options import LinkOptions, connection_options, gathered, management_option
 from trio_stomp.cli.passcodes import holds_passcode
 from trio_stomp.cli.running import CommandFailed, ExitCode
@@ -84,9 +84,9 @@ _PLACE: Final = click.Choice([PasscodePlace.KEYRING.value, PasscodePlace.FILE.va
     "trio-stomp context add local --url stomp://localhost:61613",
 )
 @click.argument("name")
-@click.option(
+@option(
+    "Connection",
     "--passcode-store",
-    cls=under("Connection"),
     type=_PLACE,
     help="Where to save the passcode.  [default: the keyring, if the package keyring finds one]",
 )
@@ -110,7 +110,7 @@ def add(context: click.Context, /, name: str, passcode_store: str | None, **_opt
 
 
 @command("list", "List the saved contexts.", "trio-stomp context list")
-@click.option("--json", "as_json", cls=under("Output"), is_flag=True, help="Print a line of JSON for each.")
+@option("Output", "--json", "as_json", is_flag=True, help="Print a line of JSON for each.")
 def list_all(*, as_json: bool) -> None:
     """List the saved contexts; a star marks the one in use."""
     store = ContextStore.of_user()

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.options import link_of, link_options
 from trio_stomp.cli.running import ExitCode, Stop, run
 from trio_stomp.cli.terminal import console, duration
@@ -544,7 +544,7 @@ async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> Ex
     "trio-stomp doctor --url stomp://localhost:61613 --login ann",
     "trio-stomp doctor --json --url stomps://a.example.org --url stomps://b.example.org",
 )
-@click.option("--json", "json_lines", cls=under("Output"), is_flag=True, help="Print one line of JSON for each broker.")
+@option("Output", "--json", "json_lines", is_flag=True, help="Print one line of JSON for each broker.")
 @link_options
 @click.pass_context
 def doctor(context: click.Context, /, **_options: object) -> None:

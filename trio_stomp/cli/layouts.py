@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import click
 
-from trio_stomp.cli.commands import under
+from trio_stomp.cli.commands import option, together
 from trio_stomp.cli.messages import to_line
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import Message
@@ -182,29 +182,19 @@ class Layout:
         return (came and came[:-1] + b"\n") + head.encode() + b"\n" + body + b"\n"
 
 
-_GROUP: Final = under("Output")
-
-_OPTIONS: Final = (
-    click.option("--headers", "-i", cls=_GROUP, is_flag=True, help="Print the headers, too."),
-    click.option(
-        "--json", "-j", "as_json", cls=_GROUP, is_flag=True, help="Print lines of JSON, which send --json can read."
-    ),
-    click.option(
+# The options of `Layout`.
+layout_options: Final = together(
+    option("Output", "--headers", "-i", is_flag=True, help="Print the headers, too."),
+    option("Output", "--json", "-j", "as_json", is_flag=True, help="Print lines of JSON, which send --json can read."),
+    option(
+        "Output",
         "--format",
         "-F",
-        cls=_GROUP,
         type=MessageFormat.parse,
         metavar="FORMAT",
         help=r"Print this for each message, for example '{id} {header:shop} {body}\n'. "
         f"Fields: {', '.join(sorted([*FIELDS, *_BODIES]))}, header:NAME.",
     ),
-    click.option("--timestamps", cls=_GROUP, is_flag=True, help="Print when each message came, in UTC, before it."),
-    click.option("--raw", cls=_GROUP, is_flag=True, help="Print control characters to a terminal as they are."),
+    option("Output", "--timestamps", is_flag=True, help="Print when each message came, in UTC, before it."),
+    option("Output", "--raw", is_flag=True, help="Print control characters to a terminal as they are."),
 )
-
-
-def layout_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Give a command the options of `Layout`."""
-    for each in reversed(_OPTIONS):
-        function = each(function)
-    return function

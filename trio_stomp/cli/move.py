@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option, together
 from trio_stomp.cli.messages import MessageFilter, moved, take_batch
-from trio_stomp.cli.options import SECONDS, Link, gathered, header_of, link_of, link_options, match_of
+from trio_stomp.cli.options import SECONDS, Link, filter_options, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Advance, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
@@ -217,53 +217,13 @@ async def run_move(move: Move, link: Link, what: str, stop: Stop) -> None:
         raise CommandFailed(f"{mover.homeless} messages do not say where they came from; they stay in the queue")
 
 
-_SELECTION: Final = (
-    click.option("--count", "-n", cls=under("Selection"), type=_COUNT, metavar="N", help="Take at most N messages."),
-    click.option(
-        "--batch",
-        cls=under("Subscription"),
-        type=_COUNT,
-        default=100,
-        show_default=True,
-        help="Messages per transaction.",
-    ),
-    click.option(
-        "--idle",
-        cls=under("Selection"),
-        type=SECONDS,
-        default=2.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Stop after this time without a message.",
-    ),
-    click.option(
-        "--prefetch",
-        cls=under("Subscription"),
-        type=_COUNT,
-        default=1000,
-        show_default=True,
-        help="Messages in transit or held, at most.",
-    ),
-    click.option(
-        "--match",
-        "-m",
-        cls=under("Selection"),
-        type=match_of,
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Only take messages with this header.",
-    ),
-    click.option(
-        "--grep", "-g", cls=under("Selection"), metavar="REGEX", help="Only take messages whose body matches."
-    ),
+# Which messages of a queue a command takes.
+selection_options: Final = together(
+    option("Selection", "--count", "-n", type=_COUNT, metavar="N", help="Take at most N messages."),
+    option("Subscription", "--batch", type=_COUNT, default=100, help="Messages per transaction."),
+    option("Selection", "--idle", type=SECONDS, default=2.0, help="Stop after this time without a message."),
+    filter_options,
 )
-
-
-def selection_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Give a command the options that say which messages of a queue it takes."""
-    for each in reversed(_SELECTION):
-        function = each(function)
-    return function
 
 
 @command(
@@ -274,18 +234,10 @@ def selection_options(function: Callable[P, R]) -> Callable[P, R]:
 )
 @click.argument("source")
 @click.argument("target", required=False)
-@click.option(
-    "--to-origin", cls=under("Target"), is_flag=True, help="Move each dead letter to where it was originally sent."
-)
+@option("Target", "--to-origin", is_flag=True, help="Move each dead letter to where it was originally sent.")
 @selection_options
-@click.option(
-    "--header",
-    "-H",
-    cls=under("Target"),
-    type=header_of,
-    multiple=True,
-    metavar="NAME:VALUE",
-    help="A header to set or replace.",
+@option(
+    "Target", "--header", "-H", type=header_of, multiple=True, metavar="NAME:VALUE", help="A header to set or replace."
 )
 @link_options
 @click.pass_context

@@ -6,7 +6,7 @@ import inspect
 import os
 import ssl
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from trio_stomp.brokers import ProfileName, profile_named
-from trio_stomp.cli.commands import under
+from trio_stomp.cli.commands import option, together
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
@@ -30,6 +30,7 @@ __all__ = [
     "LinkOptions",
     "connection_options",
     "count_option",
+    "filter_options",
     "gathered",
     "header_of",
     "heart_beat_of",
@@ -47,6 +48,10 @@ class _Duration(click.FloatRange):
     """Seconds, or a number with its unit."""
 
     name = "duration"
+
+    def get_metavar(self, *_of: object, **_named: object) -> str:
+        """Return what stands for the value in the help."""
+        return "SECONDS"
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if not isinstance(value, str):
@@ -312,123 +317,103 @@ class _Urls(click.types.StringParamType):
 
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-_OPTIONS: Final = (
-    click.option(
+# The options of `LinkOptions`.
+connection_options: Final = together(
+    option(
+        "Connection",
         "--url",
         "-u",
-        cls=under("Connection"),
         type=_Urls(),
         multiple=True,
         default=(DEFAULT_URL,),
         show_default=DEFAULT_URL,
         envvar="TRIO_STOMP_URL",
-        show_envvar=True,
         metavar="URL",
         help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Repeat it for failover.",
     ),
-    click.option(
-        "--login",
-        "-l",
-        cls=under("Connection"),
-        envvar="TRIO_STOMP_LOGIN",
-        show_envvar=True,
-        metavar="USER",
-        help="The user.",
-    ),
-    click.option(
+    option("Connection", "--login", "-l", envvar="TRIO_STOMP_LOGIN", metavar="USER", help="The user."),
+    option(
+        "Connection",
         "--passcode-file",
-        cls=under("Connection"),
         type=_EXISTING,
         envvar="TRIO_STOMP_PASSCODE_FILE",
-        show_envvar=True,
         metavar="FILE",
         help=f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
     ),
-    click.option("--ask-passcode", "-p", cls=under("Connection"), is_flag=True, help="Prompt for the passcode."),
-    click.option(
+    option("Connection", "--ask-passcode", "-p", is_flag=True, help="Prompt for the passcode."),
+    option(
+        "Connection",
         "--vhost",
         envvar="TRIO_STOMP_VHOST",
-        show_envvar=True,
-        cls=under("Connection"),
         metavar="NAME",
         help="The virtual host, if the broker has them.",
     ),
-    click.option(
+    option(
+        "TLS",
         "--ca",
         envvar="TRIO_STOMP_TLS_CA_FILE",
-        show_envvar=True,
-        cls=under("TLS"),
         type=_EXISTING,
         metavar="FILE",
         help="Trust only the CAs in this file (PEM).",
     ),
-    click.option("--cert", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
-    click.option(
-        "--key", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file (PEM)."
-    ),
-    click.option(
+    option("TLS", "--cert", type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
+    option("TLS", "--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file (PEM)."),
+    option(
+        "Protocol",
         "--heart-beat",
         envvar="TRIO_STOMP_HEART_BEAT",
-        show_envvar=True,
-        cls=under("Protocol"),
         type=heart_beat_of,
         metavar="SEND,RECEIVE",
         help="Heart-beat intervals in seconds, to offer and to request; 0 turns one off.  [default: 10,10]",
     ),
-    click.option(
+    option(
+        "Protocol",
         "--stomp-version",
-        cls=under("Protocol"),
         type=click.Choice(["1.0", "1.1", "1.2", "draft"]),
         multiple=True,
         help="The STOMP version to offer; draft, the early draft of 1.0, only alone.  [default: 1.0, 1.1 and 1.2]",
     ),
-    click.option(
+    option(
+        "Protocol",
         "--profile",
         envvar="TRIO_STOMP_PROFILE",
-        show_envvar=True,
-        cls=under("Protocol"),
         type=click.Choice(get_args(ProfileName)),
         help="The kind of broker, if its server header does not identify it.",
     ),
-    click.option(
+    option(
+        "Connection",
         "--connect-timeout",
         envvar="TRIO_STOMP_CONNECT_TIMEOUT",
-        show_envvar=True,
-        cls=under("Connection"),
         type=SECONDS,
         default=10.0,
-        show_default=True,
-        metavar="SECONDS",
         help="The time limit for connecting, for each broker.",
     ),
-    click.option(
+    option(
+        "Protocol",
         "--connect-header",
-        cls=under("Protocol"),
         type=header_of,
         multiple=True,
         metavar="NAME:VALUE",
         help="An additional header of CONNECT, such as client-id:me.",
     ),
-    click.option(
+    option(
+        "Connection",
         "--proxy",
-        cls=under("Connection"),
         envvar="TRIO_STOMP_PROXY",
-        show_envvar=True,
         metavar="URL",
         help="Connect through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
     ),
-    click.option(
+    option(
+        "Protocol",
         "--websocket-message-bytes",
-        cls=under("Protocol"),
         type=click.IntRange(min=4),
         metavar="N",
         help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
     ),
-    click.option(
+    option(
+        "Connection",
         "--reconnect",
         envvar="TRIO_STOMP_RECONNECT",
-        show_envvar=True,
-        cls=under("Connection"),
         is_flag=True,
         help="Reconnect when the connection is lost.",
     ),
@@ -439,48 +424,54 @@ def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, beg
     return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
 
 
-count_option: Final = click.option(
-    "--count", "-n", cls=under("Selection"), type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
+count_option: Final = option(
+    "Selection", "--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
 )
 
-timeout_option: Final = click.option(
-    "--timeout",
-    "-w",
-    cls=under("Selection"),
-    type=SECONDS,
-    metavar="SECONDS",
-    help="Stop after this time without a message.",
+timeout_option: Final = option(
+    "Selection", "--timeout", "-w", type=SECONDS, help="Stop after this time without a message."
 )
 
-management_option: Final = click.option(
+management_option: Final = option(
+    "Connection",
     "--management",
-    cls=under("Connection"),
     envvar="TRIO_STOMP_MANAGEMENT",
-    show_envvar=True,
     metavar="URL",
     help="The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
 )
 
-_CONTEXT: Final = click.option(
-    "--context",
-    "-c",
-    "saved_context",
-    cls=under("Connection"),
-    envvar="TRIO_STOMP_CONTEXT",
-    show_envvar=True,
-    metavar="NAME",
-    shell_complete=_names_of_contexts,
-    help="Connect as trio-stomp context add has saved it; options that are given come first.",
+# How to choose among messages, and how many others may be held meanwhile.
+filter_options: Final = together(
+    option(
+        "Selection",
+        "--match",
+        "-m",
+        type=match_of,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Only messages with this header.",
+    ),
+    option("Selection", "--grep", "-g", metavar="REGEX", help="Only messages whose body matches."),
+    option(
+        "Subscription",
+        "--prefetch",
+        type=click.IntRange(min=1),
+        default=1000,
+        help="Messages in transit or held, at most.",
+    ),
 )
 
-
-def connection_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Give a command the options of `LinkOptions`."""
-    for each in reversed(_OPTIONS):
-        function = each(function)
-    return function
-
-
-def link_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Give a command the options that `link_of` reads: those of `LinkOptions`, and a saved context."""
-    return _CONTEXT(connection_options(function))
+# What `link_of` reads: the options of `LinkOptions`, and a saved context.
+link_options: Final = together(
+    option(
+        "Connection",
+        "--context",
+        "-c",
+        "saved_context",
+        envvar="TRIO_STOMP_CONTEXT",
+        metavar="NAME",
+        shell_complete=_names_of_contexts,
+        help="Connect as trio-stomp context add has saved it; options that are given come first.",
+    ),
+    connection_options,
+)

@@ -9,7 +9,7 @@ import anyio
 import click
 
 from trio_stomp.cli.bench import percentile
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.options import SECONDS, gathered, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output, duration
@@ -88,29 +88,10 @@ class Ping:
     "trio-stomp ping --count 10",
     "trio-stomp ping --interval 100ms --reconnect --json",
 )
-@click.option(
-    "--count", "-n", cls=under("Measurement"), type=click.IntRange(min=1), metavar="N", help="Stop after N round trips."
-)
-@click.option(
-    "--interval",
-    cls=under("Measurement"),
-    type=SECONDS,
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time from an answer to the next round trip.",
-)
-@click.option(
-    "--timeout",
-    "-w",
-    cls=under("Measurement"),
-    type=SECONDS,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for an answer.",
-)
-@click.option("--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print lines of JSON.")
+@option("Measurement", "--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N round trips.")
+@option("Measurement", "--interval", type=SECONDS, default=1.0, help="The time from an answer to the next round trip.")
+@option("Measurement", "--timeout", "-w", type=SECONDS, default=10.0, help="How long to wait for an answer.")
+@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print lines of JSON.")
 @link_options
 @click.pass_context
 def ping(context: click.Context, /, **_options: object) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.move import Move, run_move, selection_options
 from trio_stomp.cli.options import gathered, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, run
@@ -24,7 +24,7 @@ __all__ = ["purge"]
     "trio-stomp purge /queue/dlq --match shop=7 --grep tea --count 10",
 )
 @click.argument("source", metavar="QUEUE")
-@click.option("--yes", "-y", cls=under("Confirmation"), is_flag=True, help="Do not ask.")
+@option("Confirmation", "--yes", "-y", is_flag=True, help="Do not ask.")
 @selection_options
 @link_options
 @click.pass_context

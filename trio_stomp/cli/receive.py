@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.options import (
     SECONDS,
     Link,
@@ -167,25 +167,25 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
     "trio-stomp receive /queue/orders --spool /data/spool --option segmentFormat=parquet --option maxSpoolBytes=1g",
 )
 @click.argument("destination")
-@click.option(
+@option(
+    "Spool",
     "--spool",
-    cls=under("Spool"),
     required=True,
     metavar="LOCATION",
     help="Where to: an absolute path, or a URI such as s3://bucket/spool.",
 )
-@click.option(
+@option(
+    "Spool",
     "--spool-option",
-    cls=under("Spool"),
     type=match_of,
     multiple=True,
     metavar="NAME=VALUE",
     help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
 )
-@click.option(
+@option(
+    "Spool",
     "--option",
     "-o",
-    cls=under("Spool"),
     type=match_of,
     multiple=True,
     metavar="NAME=VALUE",
@@ -193,13 +193,11 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
 )
 @count_option
 @timeout_option
-@click.option(
+@option(
+    "Connection",
     "--outage",
-    cls=under("Connection"),
     type=SECONDS,
     default=60.0,
-    show_default=True,
-    metavar="SECONDS",
     help="Fail after this time without the broker, or without a spool that can be written to.",
 )
 @link_options

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.messages import take_batch
 from trio_stomp.cli.options import count_option, gathered, header_of, link_of, link_options, timeout_option
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
@@ -90,24 +90,16 @@ def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
 )
 @click.argument("destination")
 @click.argument("body", required=False)
-@click.option(
+@option(
+    "Reply",
     "--shell",
     "-x",
-    cls=under("Reply"),
     metavar="COMMAND",
     help="Run this in the shell for each request: it reads the request, and what it prints is the reply.",
 )
-@click.option("--echo", cls=under("Reply"), is_flag=True, help="Reply with the request itself.")
-@click.option(
-    "--header",
-    "-H",
-    cls=under("Reply"),
-    multiple=True,
-    type=header_of,
-    metavar="NAME:VALUE",
-    help="A header of the replies.",
-)
-@click.option("--content-type", "-t", cls=under("Reply"), metavar="TYPE", help="The MIME type of the replies.")
+@option("Reply", "--echo", is_flag=True, help="Reply with the request itself.")
+@option("Reply", "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header of the replies.")
+@option("Reply", "--content-type", "-t", metavar="TYPE", help="The MIME type of the replies.")
 @count_option
 @timeout_option
 @link_options

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.layouts import Layout, layout_options
 from trio_stomp.cli.message_input import STANDARD_INPUT, read_whole
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
@@ -92,44 +92,24 @@ class RequestArguments:
 )
 @click.argument("destination")
 @click.argument("body", required=False)
-@click.option(
+@option(
+    "Input",
     "--file",
     "-f",
-    cls=under("Input"),
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
     help="Send this file; - means standard input.",
 )
-@click.option(
-    "--text",
-    cls=under("Input"),
-    is_flag=True,
-    help="Send the input as text instead of bytes; JMS brokers distinguish them.",
+@option("Input", "--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
+@option("Input", "--empty", is_flag=True, help="Send an empty request if standard input is empty.")
+@option(
+    "Message", "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header of the request."
 )
-@click.option("--empty", cls=under("Input"), is_flag=True, help="Send an empty request if standard input is empty.")
-@click.option(
-    "--header",
-    "-H",
-    cls=under("Message"),
-    multiple=True,
-    type=header_of,
-    metavar="NAME:VALUE",
-    help="A header of the request.",
-)
-@click.option("--content-type", "-t", cls=under("Message"), metavar="TYPE", help="The MIME type of the body.")
-@click.option(
-    "--timeout",
-    "-w",
-    cls=under("Reply"),
-    type=SECONDS,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the reply.",
-)
-@click.option(
+@option("Message", "--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
+@option("Reply", "--timeout", "-w", type=SECONDS, default=10.0, help="How long to wait for the reply.")
+@option(
+    "Reply",
     "--reply-to",
-    cls=under("Reply"),
     metavar="DESTINATION",
     help="Where the reply goes.  [default: a temporary queue, or the broker's equivalent]",
 )

@@ -19,7 +19,7 @@ import anyio
 import click
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.layouts import MessageFormat, now
 from trio_stomp.cli.message_input import LINE_END, STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.messages import from_line
@@ -359,119 +359,82 @@ class Sending:
 )
 @click.argument("destination", required=False)
 @click.argument("body", nargs=-1)
-@click.option(
+@option(
+    "Input",
     "--file",
     "-f",
-    cls=under("Input"),
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
     help="Send this file; - means standard input.",
 )
-@click.option("--lines", cls=under("Input"), is_flag=True, help="Send each input line as a message.")
-@click.option(
+@option("Input", "--lines", is_flag=True, help="Send each input line as a message.")
+@option(
+    "Input",
     "--json",
     "--json-lines",
     "-j",
     "json_lines",
-    cls=under("Input"),
     is_flag=True,
     help='Send each input line as a message: {"destination": ..., "headers": {...}, "body": ...}.',
 )
-@click.option(
-    "--text",
-    cls=under("Input"),
-    is_flag=True,
-    help="Send the input as text instead of bytes; JMS brokers distinguish them.",
-)
-@click.option(
+@option("Input", "--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
+@option(
+    "Input",
     "--delimiter",
     "-d",
-    cls=under("Input"),
     type=delimiter_of,
     metavar="TEXT",
     default="\\n",
-    show_default=True,
     help=r"What separates messages for --lines, such as ';' or '\0'.",
 )
-@click.option("--empty", cls=under("Input"), is_flag=True, help="Send an empty message if standard input is empty.")
-@click.option(
+@option("Input", "--empty", is_flag=True, help="Send an empty message if standard input is empty.")
+@option(
+    "Message",
     "--header",
     "-H",
-    cls=under("Message"),
     multiple=True,
     type=header_of,
     metavar="NAME:VALUE",
     help="A header of the message, such as shop:7.",
 )
-@click.option("--content-type", "-t", cls=under("Message"), metavar="TYPE", help="The MIME type of the body.")
-@click.option("--persistent", cls=under("Message"), is_flag=True, help="Keep the messages when the broker restarts.")
-@click.option(
-    "--ttl", cls=under("Message"), type=SECONDS, metavar="SECONDS", help="Expire the messages after this time."
-)
-@click.option(
+@option("Message", "--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
+@option("Message", "--persistent", is_flag=True, help="Keep the messages when the broker restarts.")
+@option("Message", "--ttl", type=SECONDS, help="Expire the messages after this time.")
+@option(
+    "Message",
     "--priority",
-    cls=under("Message"),
     type=click.IntRange(min=0),
     metavar="N",
     help="The priority, 0 to 9; higher ones are delivered first.",
 )
-@click.option(
-    "--delay", cls=under("Message"), type=SECONDS, metavar="SECONDS", help="Deliver the messages after this delay."
-)
-@click.option(
-    "--group",
-    cls=under("Message"),
-    metavar="NAME",
-    help="The message group: one consumer receives all of it, in order.",
-)
-@click.option(
+@option("Message", "--delay", type=SECONDS, help="Deliver the messages after this delay.")
+@option("Message", "--group", metavar="NAME", help="The message group: one consumer receives all of it, in order.")
+@option(
+    "Message",
     "--template",
-    cls=under("Message"),
     is_flag=True,
     help="Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.",
 )
-@click.option(
-    "--count",
-    "-n",
-    cls=under("Pace"),
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Send each message N times.",
-)
-@click.option(
+@option("Pace", "--count", "-n", type=click.IntRange(min=1), default=1, metavar="N", help="Send each message N times.")
+@option(
+    "Pace",
     "--rate",
     "-r",
-    cls=under("Pace"),
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
     help="Send at most N messages per second.",
 )
-@click.option(
-    "--receipt/--no-receipt",
-    cls=under("Confirmation"),
-    default=True,
-    show_default=True,
-    help="Wait until the broker confirms each message.",
-)
-@click.option(
+@option("Confirmation", "--receipt/--no-receipt", default=True, help="Wait until the broker confirms each message.")
+@option(
+    "Confirmation",
     "--in-flight",
-    cls=under("Confirmation"),
     type=click.IntRange(min=1),
     default=256,
-    show_default=True,
     help="How many messages may await confirmation.",
 )
-@click.option(
-    "--patience",
-    cls=under("Confirmation"),
-    type=SECONDS,
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up after this time without a confirmation.",
+@option(
+    "Confirmation", "--patience", type=SECONDS, default=30.0, help="Give up after this time without a confirmation."
 )
 @link_options
 @click.pass_context

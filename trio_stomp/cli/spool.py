@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.options import SECONDS, gathered, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.printable import one_line
@@ -83,34 +83,29 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
     "trio-stomp spool /data/spool --clean --delete-reads 604800",
 )
 @click.argument("location")
-@click.option(
+@option(
+    "Spool",
     "--spool-option",
-    cls=under("Spool"),
     type=match_of,
     multiple=True,
     metavar="NAME=VALUE",
     help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
 )
-@click.option(
-    "--verify", cls=under("Spool"), is_flag=True, help="Read all segments. Without it, only their sizes are looked at."
-)
-@click.option(
+@option("Spool", "--verify", is_flag=True, help="Read all segments. Without it, only their sizes are looked at.")
+@option(
+    "Changes",
     "--set-aside",
-    cls=under("Changes"),
     is_flag=True,
     help="Move damaged segments to another folder. A query then needs failOnDataLoss=false, and counts their rows.",
 )
-@click.option(
-    "--clean", cls=under("Changes"), is_flag=True, help="Delete half-written files of processes that have ended."
-)
-@click.option(
+@option("Changes", "--clean", is_flag=True, help="Delete half-written files of processes that have ended.")
+@option(
+    "Changes",
     "--delete-reads",
-    cls=under("Changes"),
     type=SECONDS,
-    metavar="SECONDS",
     help="Delete the rows of batch reads that were complete this long ago. No DataFrame may need them any more.",
 )
-@click.option("--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print a line of JSON for each part.")
+@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print a line of JSON for each part.")
 @click.pass_context
 def spool(context: click.Context, /, **_options: object) -> None:
     """Show what the spool at LOCATION has, and what is damaged in it.

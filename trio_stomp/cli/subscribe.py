@@ -12,10 +12,18 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.layouts import Layout, layout_options
 from trio_stomp.cli.messages import MessageFilter, take_batch
-from trio_stomp.cli.options import count_option, gathered, header_of, link_of, link_options, match_of, timeout_option
+from trio_stomp.cli.options import (
+    count_option,
+    filter_options,
+    gathered,
+    header_of,
+    link_of,
+    link_options,
+    timeout_option,
+)
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
@@ -227,55 +235,31 @@ class Printer:
 @click.argument("destination")
 @count_option
 @timeout_option
-@click.option(
-    "--match",
-    "-m",
-    cls=under("Selection"),
-    type=match_of,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Only print messages with this header.",
+@filter_options
+@option("Selection", "--selector", metavar="SQL", help="A filter for the broker, where it supports selectors.")
+@option("Subscription", "--peek", is_flag=True, help="Acknowledge nothing: all messages return to the queue.")
+@option(
+    "Subscription", "--browse", is_flag=True, help="Print the messages in a queue without removing them, then stop."
 )
-@click.option("--grep", "-g", cls=under("Selection"), metavar="REGEX", help="Only print messages whose body matches.")
-@click.option(
-    "--selector", cls=under("Selection"), metavar="SQL", help="A filter for the broker, where it supports selectors."
-)
-@click.option(
-    "--peek", cls=under("Subscription"), is_flag=True, help="Acknowledge nothing: all messages return to the queue."
-)
-@click.option(
-    "--browse",
-    cls=under("Subscription"),
-    is_flag=True,
-    help="Print the messages in a queue without removing them, then stop.",
-)
-@click.option(
+@option(
+    "Subscription",
     "--ack",
-    cls=under("Subscription"),
     type=click.Choice(["client-individual", "client", "auto"]),
     help="The ack mode.  [default: auto for /topic/, else client-individual]",
 )
-@click.option(
-    "--prefetch",
-    cls=under("Subscription"),
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Messages in transit or held, at most.",
-)
-@click.option("--durable", cls=under("Subscription"), metavar="NAME", help="Use the durable subscription of this name.")
-@click.option(
+@option("Subscription", "--durable", metavar="NAME", help="Use the durable subscription of this name.")
+@option(
+    "Subscription",
     "--subscribe-header",
-    cls=under("Subscription"),
     type=header_of,
     multiple=True,
     metavar="NAME:VALUE",
     help="An additional header of SUBSCRIBE.",
 )
-@click.option(
+@option(
+    "Output",
     "--output",
     "-o",
-    cls=under("Output"),
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Write each body to a file of its own in this folder, and print the names of the files.",

@@ -16,7 +16,7 @@ import anyio
 import click
 from rich.cells import cell_len, set_cell_size
 
-from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.management import Management, Queue, is_chosen
 from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, management_option, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
@@ -425,36 +425,19 @@ async def watch(view: View, screen: Screen, arguments: TopArguments) -> None:
 )
 @click.argument("queue", nargs=-1)
 @management_option
-@click.option(
-    "--spool", cls=under("View"), metavar="LOCATION", help="Watch this spool: its receivers, and the rows in it."
-)
-@click.option(
+@option("View", "--spool", metavar="LOCATION", help="Watch this spool: its receivers, and the rows in it.")
+@option(
+    "View",
     "--spool-option",
-    cls=under("View"),
     type=match_of,
     multiple=True,
     metavar="NAME=VALUE",
     help="An argument of the file system of the spool.",
 )
-@click.option(
-    "--sort",
-    cls=under("View"),
-    type=click.Choice(_SORTS),
-    default="ready",
-    show_default=True,
-    help="The column to sort by.",
-)
-@click.option(
-    "--interval",
-    cls=under("View"),
-    type=SECONDS,
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Look again after this time.",
-)
-@click.option("--once", cls=under("View"), is_flag=True, help="Look once.")
-@click.option("--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print each look as one line of JSON.")
+@option("View", "--sort", type=click.Choice(_SORTS), default="ready", help="The column to sort by.")
+@option("View", "--interval", type=SECONDS, default=2.0, help="Look again after this time.")
+@option("View", "--once", is_flag=True, help="Look once.")
+@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print each look as one line of JSON.")
 @link_options
 @click.pass_context
 def top(context: click.Context, /, **_options: object) -> None:
