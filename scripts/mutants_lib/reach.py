@@ -1,6 +1,7 @@
 """Which tests may notice a mutant.
 
-Inside a function, the tests that run the line: no other can tell the difference.
+Inside a function, the tests that run the line: no other can tell the difference. Tests that fork come last, where the
+line may have run in a child.
 
 Anything else runs when its module is imported, before the first test: a constant, a table, an attribute of a class, a
 default in a signature, and the functions that these call. Every test of its package may notice such a mutant. The
@@ -23,6 +24,9 @@ __all__ = ["Coverage", "Place"]
 
 # The tests of documented defaults: they take no time, and most defaults are theirs.
 _SIGNATURES: Final = "tests/client/test_front_door.py::"
+# Programs that fork, whose lines no recording sees: what they do in the child belongs to this folder.
+_FORKING: Final = "tests/blocking/test_processes.py::"
+_FORKED: Final = "blocking/"
 # The closest tests, as many as take this long; most mutants are killed by them. The others only get the survivors.
 _FIRST_SECONDS: Final = 8.0
 
@@ -131,6 +135,8 @@ class Coverage:
             )
 
         found = range(len(self.tests)) if at_import else runs_line
+        if candidate.module.startswith(_FORKED):
+            found = {*found, *(test for test, name in enumerate(self.tests) if name.startswith(_FORKING))}
         places = tuple(f"{each}{separator}" for each in within for separator in ("/", "::"))
         return sorted((test for test in found if self.tests[test].startswith(places)), key=distance)
 

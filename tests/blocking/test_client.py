@@ -73,6 +73,28 @@ def test_send_when_its_arguments_are_wrong_then_refused_at_the_call(client: Clie
         client.send_many([OutgoingMessage(QUEUE, b"", headers={"a": "\0"})])
 
 
+def test_send_when_its_arguments_are_wrong_and_hooks_see_it_later_then_refused_at_the_call(
+    broker: ThreadedBroker,
+) -> None:
+    with trio_stomp.blocking.connect(broker.url, hooks=Hooks()) as client:
+        with pytest.raises(LocalProtocolError):
+            client.send(QUEUE, b"", headers={"a": "\0"})
+        client.send(QUEUE, b"1", receipt=True)
+
+    assert bodies(broker) == [b"1"]
+
+
+def test_send_when_a_header_is_repeated_and_hooks_see_it_later_then_the_message_has_it_twice(
+    broker: ThreadedBroker,
+) -> None:
+    with trio_stomp.blocking.connect(broker.url, hooks=Hooks()) as client:
+        client.send(QUEUE, b"", headers=[("a", "1"), ("a", "2")])
+        client.send(QUEUE, b"", receipt=True)
+
+    (first, _) = broker.call(lambda inner: inner.messages(QUEUE))
+    assert first.headers.get_all("a") == ("1", "2")
+
+
 def test_send_when_more_than_the_pump_holds_then_all_arrive(broker: ThreadedBroker, client: Client) -> None:
     for _ in range(40):
         client.send(QUEUE, b"x" * 200_000)

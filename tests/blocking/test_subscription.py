@@ -237,6 +237,19 @@ def test_receive_batch_when_an_iteration_has_left_some_then_those_come_first(
         assert [int(message.body) for message in [first, *batch]] == list(range(10))
 
 
+def test_receive_batch_when_some_are_here_then_waits_for_more_up_to_a_second_too(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    fill(broker, 10)
+    with client.subscribe(QUEUE) as subscription:
+        first = next(subscription)
+        client.send(QUEUE, b"10", receipt=True)
+        # It is complete at once: the second is never waited for.
+        batch = subscription.receive_batch(10, linger=1)
+
+        assert [int(message.body) for message in [first, *batch]] == list(range(11))
+
+
 def test_receive_batch_when_lingering_is_ended_by_a_loss_then_what_is_here_comes_first(
     broker: ThreadedBroker, client: Client
 ) -> None:

@@ -50,6 +50,7 @@ def read_order(body: bytes) -> Order:
         (b'{"a": 1}', "application/json", {"a": 1}),
         (b"[]", "Application/JSON; charset=utf-8", []),
         (b'"x"', "application/vnd.shop.order+json", "x"),
+        (b"[]", "text/json", []),
         ('"é"'.encode("latin-1"), "application/json;charset=iso-8859-1", "é"),
         ("[1]".encode("utf-16"), "application/json;charset=utf-16", [1]),
         (b"\xc4\x8ca", "text/plain", "Ča"),
