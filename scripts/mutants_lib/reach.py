@@ -23,7 +23,7 @@ from mutants_lib.sample import PACKAGE, Candidate
 __all__ = ["Coverage", "Place"]
 
 # The tests of documented defaults: they take no time, and most defaults are theirs.
-_SIGNATURES: Final = "tests/client/test_front_door.py::"
+_SIGNATURES: Final = "tests/client/test_signatures.py::"
 # Programs that fork, whose lines no recording sees: what they do in the child belongs to this folder.
 _FORKING: Final = "tests/blocking/test_processes.py::"
 _FORKED: Final = "blocking/"

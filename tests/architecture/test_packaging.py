@@ -29,7 +29,7 @@ OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "fsspec": "trio_stomp/spark/spool_store.py",  # a user who names a store that needs it has installed it
     "botocore": "trio_stomp/spark/conditional_put.py",  # where it is installed, writes to S3 are conditional
     # The extra `websocket`.
-    "wsproto": ("trio_stomp/transport/websocket.py", "trio_stomp/testing/websocket_door.py"),
+    "wsproto": ("trio_stomp/transport/websocket.py", "trio_stomp/testing/websocket_link.py"),
     # The extra `proxy`; WebSocket needs h11 too, for its handshake.
     "python_socks": "trio_stomp/transport/proxy.py",
     "h11": ("trio_stomp/transport/proxy.py", "trio_stomp/transport/websocket.py"),

@@ -48,8 +48,8 @@ class Member:
         wire: Its wire to the broker.
         client: Its client, once it is connected.
         moved: How many messages it has had confirmed, or handled.
-        port: The door of its wire that its newest connection came by.
-        moves: How many times it went on at another door than before.
+        port: The port of its wire that its newest connection came by.
+        moves: How many times it went on at another port than before.
         last: The counters of its client, when it was about to leave.
     """
 
@@ -72,11 +72,11 @@ class Member:
         return self.client is not None and self.client.state.healthy
 
     def is_at(self, port: int) -> bool:
-        """Whether its messages can flow now, by that door."""
+        """Whether its messages can flow now, by that port."""
         return self.healthy and self.port == port
 
     async def watch(self, client: Client) -> None:
-        """Note by which door each connection comes."""
+        """Note by which port each connection comes."""
         async for state in client.state_changes():
             if state.healthy and state.endpoint is not None:
                 port = int(state.endpoint.rpartition(":")[2])

@@ -205,7 +205,7 @@ class Director:
         return slowest
 
     async def _move(self, fault: Fault, members: Sequence[Member]) -> float:
-        """Have members fail over to their other door, and fail back to the first; both while they work."""
+        """Have members fail over to their other port, and fail back to the first; both while they work."""
         slowest = 0.0
 
         async def one(member: Member) -> None:
@@ -311,7 +311,7 @@ class Director:
             broker.faults.now(StallReading(after_bytes=fault.after_bytes), StallWriting())
             return
         elif fault.kind is Kind.REFUSED:
-            # Two rounds, of two doors each.
+            # Two rounds, of two ports each.
             broker.faults.plan(RefuseConnection(), connections=4 * len(PARTIES))
         elif fault.kind is Kind.UNANSWERED:
             broker.faults.plan(AnswerConnect(), connections=len(PARTIES))

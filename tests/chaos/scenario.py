@@ -226,7 +226,7 @@ async def _operate(order: Order, victim: Victim, queue: str, ledger: Ledger, out
     async with AsyncExitStack() as stack:
         members: dict[Party, Member] = {}
         for party in PARTIES:
-            wire = await stack.enter_async_context(open_wire("127.0.0.1", victim.port, doors=2, mark=ledger.mark))
+            wire = await stack.enter_async_context(open_wire("127.0.0.1", victim.port, ports=2, mark=ledger.mark))
             members[party] = Member(party=party, wire=wire)
         pacer = Pacer(ledger, len(faults) + 1)
         plant = Plant(queue=queue, ledger=ledger, pacer=pacer, members=members)

@@ -198,7 +198,7 @@ async def test_wire_when_its_connection_is_lost_before_the_trap_springs_then_the
 
 
 async def test_door_when_shut_then_only_new_connections_end_and_the_other_door_lets_them_in() -> None:
-    async with open_broker() as broker, open_wire("127.0.0.1", broker.port, doors=2) as wire:
+    async with open_broker() as broker, open_wire("127.0.0.1", broker.port, ports=2) as wire:
         first, second = wire.ports
         inside = await trio.open_tcp_stream("127.0.0.1", first)
         await wait_until(lambda: wire.connections == 1)

@@ -6,8 +6,8 @@ ends) befalls the newest one only; what befalls the wire (a stall, slowness) con
 It also knows which messages the broker has sent on each connection: a message that is missing at the end was either
 given to a client, which must answer for it, or is with the broker.
 
-A wire has one door or more, each a port of its own, and all lead to the same broker: hosts of one list, between which
-a client can move without losing what the broker has. A door that is shut ends each new connection at once.
+A wire has one port or more, and all lead to the same broker: hosts of one list, between which a client can move
+without losing what the broker has. A port that is shut ends each new connection at once.
 """
 
 from __future__ import annotations
@@ -191,12 +191,12 @@ class Wire:
 
     Args:
         broker: Host and port of the broker.
-        listeners: The doors: where the client connects to.
+        listeners: Where the client connects to.
         mark: Finds the numbers of messages in what the broker sends; None: they are not looked for.
 
     Attributes:
         mark: The same.
-        ports: The ports of the doors.
+        ports: Their ports.
         newest: The newest connection, which may have ended.
         trap: What is going to befall it.
         poison: Bytes at which each connection ends before the broker has them, or None.
@@ -230,11 +230,11 @@ class Wire:
 
     @property
     def port(self) -> int:
-        """The port of its first door."""
+        """The port of its first listener."""
         return self.ports[0]
 
     async def serve(self, port: int, near: trio.SocketStream) -> None:
-        """Carry a connection. Where the broker takes none, or the door is shut, the client sees it end at once."""
+        """Carry a connection. Where the broker takes none, or the port is shut, the client sees it end at once."""
         if port in self._shut:
             await trio.aclose_forcefully(near)
             return
@@ -273,11 +273,11 @@ class Wire:
             trap.sprung.set()
 
     def shut(self, port: int) -> None:
-        """Let no connection in at a door; those that are in stay."""
+        """Let no connection in at a port; those that are in stay."""
         self._shut.add(port)
 
     def reopen(self, port: int) -> None:
-        """Let connections in again at a door."""
+        """Let connections in again at a port."""
         self._shut.discard(port)
 
     def hold(self) -> None:
@@ -323,20 +323,20 @@ async def _refuse(near: trio.SocketStream) -> None:
 
 @asynccontextmanager
 async def open_wire(
-    host: str, port: int, *, doors: int = 1, mark: re.Pattern[bytes] | None = None
+    host: str, port: int, *, ports: int = 1, mark: re.Pattern[bytes] | None = None
 ) -> AsyncGenerator[Wire]:
-    """A wire with the given number of doors to one port of a broker, for the length of a block.
+    """A wire with the given number of ports to one port of a broker, for the length of a block.
 
     Args:
         host: Where the broker listens.
         port: And on which port.
-        doors: How many ports lead to it.
+        ports: How many ports lead to it.
         mark: Finds the number of a message in what the broker sends, as its first group.
     """
     async with trio.open_nursery() as nursery:
-        listeners = [(await trio.open_tcp_listeners(0, host="127.0.0.1"))[0] for _ in range(doors)]
+        listeners = [(await trio.open_tcp_listeners(0, host="127.0.0.1"))[0] for _ in range(ports)]
         wire = Wire((host, port), listeners, mark)
-        for door, listener in zip(wire.ports, listeners, strict=True):
-            await nursery.start(trio.serve_listeners, functools.partial(wire.serve, door), [listener])
+        for port_of_listener, listener in zip(wire.ports, listeners, strict=True):
+            await nursery.start(trio.serve_listeners, functools.partial(wire.serve, port_of_listener), [listener])
         yield wire
         nursery.cancel_scope.cancel()

@@ -143,7 +143,7 @@ def test_broker_when_a_unix_socket_is_to_carry_more_then_a_matter_of_usage(besid
 
 def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wsproto", None)
-    monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_door", raising=False)
+    monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_link", raising=False)
 
     done = CliRunner().invoke(command_line, ["broker", "--websocket", "--port", "0"])
 

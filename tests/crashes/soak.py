@@ -32,7 +32,7 @@ from pipeline.faulty_proxy import FaultyProxy, open_faulty_proxy
 import trio_stomp
 from tests.chaos.victims import EMBEDDED, VICTIMS, Victim, open_victim, real_brokers
 from tests.crashes.soak_table import SoakTable
-from tests.spark.s3_server import Door, run_s3_server
+from tests.spark.s3_server import S3Proxy, run_s3_server
 from trio_stomp import OutgoingMessage
 from trio_stomp.spark import ReceiverState, SpoolError, SpoolStatus, status
 from trio_stomp.spark.spool_store import SpoolLocation
@@ -337,7 +337,7 @@ class Soak:
     queue: str
     folder: Path
     spool: SpoolLocation
-    store: Door | None
+    store: S3Proxy | None
     victim: Victim
     proxy: FaultyProxy
     job: Job
@@ -581,13 +581,13 @@ def source_options(port: int, queue: str, spool: SpoolLocation) -> dict[str, str
 
 
 @contextmanager
-def open_spool(where: str, folder: Path) -> Generator[tuple[SpoolLocation, Door | None]]:
-    """The spool of a run, for the length of a block, and the door of its store."""
+def open_spool(where: str, folder: Path) -> Generator[tuple[SpoolLocation, S3Proxy | None]]:
+    """The spool of a run, for the length of a block, and the proxy of its store, if it is S3."""
     if where == "local":
         yield SpoolLocation.of(str(folder / "spool"), ()), None
         return
-    with run_s3_server() as door:
-        yield door.location(f"spool-{folder.name}"), door
+    with run_s3_server() as s3:
+        yield s3.location(f"spool-{folder.name}"), s3
 
 
 async def soak(outcome: Outcome, messages: int, kills: Sequence[tuple[int, Kill]], minutes: float) -> None:

@@ -18,7 +18,7 @@ from tests.crashes.source_steps import SourceStep
 from tests.crashes.targets import Target, combinations
 from tests.crashes.test_source_crashes import ROWS, judge, settings
 from tests.kit.needed import needs
-from tests.spark.s3_server import Door, run_s3_server
+from tests.spark.s3_server import S3Proxy, run_s3_server
 
 # Each step, and each number of receivers. The driver's own receiver is killed at the other steps.
 CASES = combinations(
@@ -58,20 +58,20 @@ def test_receivers_on_executors_when_a_process_dies_at_a_step_then_each_row_is_t
 
 
 @pytest.fixture(scope="module")
-def s3() -> Generator[Door]:
+def s3() -> Generator[S3Proxy]:
     needs("moto")
-    with run_s3_server() as door:
-        yield door
+    with run_s3_server() as s3:
+        yield s3
 
 
-def on_s3(s3: Door) -> dict[str, str]:
+def on_s3(s3: S3Proxy) -> dict[str, str]:
     spool = s3.location("spool")
     return {"spoolLocation": spool.uri, "spoolOptions": json.dumps(dict(spool.settings))}
 
 
 @pytest.mark.parametrize(("count", "step"), ON_S3, ids=name_of)
 def test_receivers_on_executors_when_a_process_dies_and_the_spool_is_on_s3_then_each_row_is_there_once(
-    spark: SparkSession, target: Target, s3: Door, tmp_path: Path, count: int, step: SourceStep
+    spark: SparkSession, target: Target, s3: S3Proxy, tmp_path: Path, count: int, step: SourceStep
 ) -> None:
     spark.dataSource.register(DyingSource)
     options = {**settings(target, tmp_path, step), **on_s3(s3), "count": str(count), "rows": str(ROWS)}
@@ -99,7 +99,7 @@ def test_receivers_on_executors_when_senders_set_no_ids_then_nothing_is_lost_and
 
 @pytest.mark.parametrize(("count", "step", "where"), DRIVER_DIES, ids=name_of)
 def test_receivers_on_executors_when_their_driver_dies_then_each_row_is_there_once(
-    spark: SparkSession, target: Target, s3: Door, tmp_path: Path, count: int, step: SourceStep, where: str
+    spark: SparkSession, target: Target, s3: S3Proxy, tmp_path: Path, count: int, step: SourceStep, where: str
 ) -> None:
     spark.dataSource.register(DyingSource)
     options = {**settings(target, tmp_path, step), "count": str(count), "rows": str(ROWS)}

@@ -21,7 +21,7 @@ from tests.crashes.source_steps import SourceStep
 from tests.crashes.targets import Target, combinations
 from tests.crashes.test_receiver_crashes import on_s3, s3
 from tests.crashes.test_source_crashes import ROWS, judge, settings
-from tests.spark.s3_server import Door
+from tests.spark.s3_server import S3Proxy
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
 __all__ = ["s3"]
@@ -70,7 +70,7 @@ def broker() -> Generator[ThreadedBroker]:
         yield broker
 
 
-def striker(fault: Fault, broker: ThreadedBroker, s3: Door) -> tuple[Callable[[], None], Callable[[], None]]:
+def striker(fault: Fault, broker: ThreadedBroker, s3: S3Proxy) -> tuple[Callable[[], None], Callable[[], None]]:
     """What begins the fault, and what ends it."""
 
     def lose_broker() -> None:
@@ -97,7 +97,7 @@ def striker(fault: Fault, broker: ThreadedBroker, s3: Door) -> tuple[Callable[[]
     ids=lambda value: value.name.lower() if isinstance(value, Fault) else str(value),
 )
 def test_receivers_on_executors_when_something_fails_for_a_while_then_each_row_is_there_once(
-    spark: SparkSession, broker: ThreadedBroker, s3: Door, tmp_path: Path, count: int, where: str, fault: Fault
+    spark: SparkSession, broker: ThreadedBroker, s3: S3Proxy, tmp_path: Path, count: int, where: str, fault: Fault
 ) -> None:
     spark.dataSource.register(DyingSource)
     target = Target(name=EMBEDDED, address=f"127.0.0.1:{broker.port}", drops_duplicates=False)

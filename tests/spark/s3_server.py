@@ -1,4 +1,4 @@
-"""An S3-compatible server, and a door in front of it that can refuse and delay.
+"""An S3-compatible server, and a proxy in front of it that can refuse and delay.
 
 The server is moto's, in a process of its own. pyarrow's S3 client talks to it over HTTP, as it talks to S3.
 """
@@ -17,16 +17,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from trio_stomp.spark.spool_store import SpoolLocation
 
-__all__ = ["BUCKET", "Door", "run_s3_server"]
+__all__ = ["BUCKET", "S3Proxy", "run_s3_server"]
 
 BUCKET = "bucket"
 _PATIENCE = 120.0
 _HOST = "127.0.0.1"
-# The door speaks for itself here.
+# The proxy speaks for itself here.
 _OF_THE_HOP = {"connection", "content-length", "expect", "transfer-encoding"}
 
 
-class Door:
+class S3Proxy:
     """What stands between a client and the server.
 
     Attributes:
@@ -56,7 +56,7 @@ class Door:
         return not self.refuses
 
     def location(self, folder: str) -> SpoolLocation:
-        """A spool in the bucket, reached through this door."""
+        """A spool in the bucket, reached through this proxy."""
         settings = {
             "endpoint_override": f"{_HOST}:{self.port}",
             "scheme": "http",
@@ -107,8 +107,8 @@ def _body_of(request: BaseHTTPRequestHandler) -> bytes:
     return body
 
 
-def _handler(door: Door, port: int) -> type[BaseHTTPRequestHandler]:
-    """Passes requests on, but for what the door holds up."""
+def _handler(s3: S3Proxy, port: int) -> type[BaseHTTPRequestHandler]:
+    """Passes requests on, but for what the proxy holds up."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -116,7 +116,7 @@ def _handler(door: Door, port: int) -> type[BaseHTTPRequestHandler]:
         def _pass(self) -> None:
             body = _body_of(self)
             is_segment = self.command in {"PUT", "POST"} and "/segments/" in self.path
-            if is_segment and not door.admits(f"{self.command} {self.path}"):
+            if is_segment and not s3.admits(f"{self.command} {self.path}"):
                 self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>")
                 return
             connection = http.client.HTTPConnection(_HOST, port, timeout=_PATIENCE)
@@ -125,8 +125,8 @@ def _handler(door: Door, port: int) -> type[BaseHTTPRequestHandler]:
             found = connection.getresponse()
             answer = found.read()
             connection.close()
-            if is_segment and door.loses_answers:
-                door.loses_answers -= 1
+            if is_segment and s3.loses_answers:
+                s3.loses_answers -= 1
                 self.close_connection = True
             else:
                 self._answer(found.status, found.getheaders(), answer)
@@ -155,15 +155,15 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def run_s3_server() -> Generator[Door]:
+def run_s3_server() -> Generator[S3Proxy]:
     """Run the server, with a bucket."""
-    door = Door()
-    with _server() as port, _Server((_HOST, 0), _handler(door, port)) as server:
-        door.port = server.server_address[1]
+    s3 = S3Proxy()
+    with _server() as port, _Server((_HOST, 0), _handler(s3, port)) as server:
+        s3.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield door
+            yield s3
         finally:
             server.shutdown()
             thread.join()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.kit.needed import needs
 from tests.spark.receiving import QUEUE, left, numbers_in, publish, segments_in, wait_until_left, write
-from tests.spark.s3_server import Door, run_s3_server
+from tests.spark.s3_server import S3Proxy, run_s3_server
 from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.intake_options import STREAM, destination_folder
@@ -33,13 +33,13 @@ needs("moto")
 
 
 @pytest.fixture(scope="module")
-def server() -> Generator[Door]:
-    with run_s3_server() as door:
-        yield door
+def server() -> Generator[S3Proxy]:
+    with run_s3_server() as s3:
+        yield s3
 
 
 @pytest.fixture
-def door(server: Door) -> Door:
+def s3(server: S3Proxy) -> S3Proxy:
     server.writes.clear()
     server.is_waiting.clear()
     return server
@@ -77,8 +77,8 @@ class Receiving:
         assert not self.failures
 
 
-def test_objects_when_on_s3_then_written_listed_read_and_deleted(door: Door) -> None:
-    location = door.location("objects")
+def test_objects_when_on_s3_then_written_listed_read_and_deleted(s3: S3Proxy) -> None:
+    location = s3.location("objects")
     store = location.open("a")
     assert store.objects() == []
     assert store.get("a/b") is None
@@ -96,16 +96,16 @@ def test_objects_when_on_s3_then_written_listed_read_and_deleted(door: Door) -> 
     assert location.open().folders() == ["a"]
 
 
-def test_object_when_many_create_it_on_s3_at_once_then_one_does(door: Door) -> None:
-    stores = [door.location("created").open() for _ in range(8)]
+def test_object_when_many_create_it_on_s3_at_once_then_one_does(s3: S3Proxy) -> None:
+    stores = [s3.location("created").open() for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         created = list(pool.map(SpoolStore.create, stores, ["a/b"] * 8, [str(at).encode() for at in range(8)]))
 
     assert [stores[0].get("a/b")] == [str(at).encode() for at in range(8) if created[at]]
 
 
-def test_object_when_the_credentials_are_wrong_then_the_error_shows_no_key(door: Door) -> None:
-    settings = {**dict(door.location("x").settings), "secret_key": "hunter2"}
+def test_object_when_the_credentials_are_wrong_then_the_error_shows_no_key(s3: S3Proxy) -> None:
+    settings = {**dict(s3.location("x").settings), "secret_key": "hunter2"}
     other = SpoolLocation.of("s3://nowhere/spool", settings.items())
 
     with pytest.raises(SpoolError, match="cannot write nowhere/spool/a of the spool") as caught:
@@ -114,10 +114,10 @@ def test_object_when_the_credentials_are_wrong_then_the_error_shows_no_key(door:
 
 
 def test_planner_when_on_s3_then_copies_are_left_out_and_segments_deleted(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    s3: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "_RELEASE_SECONDS", 1e12)
-    location = door.location("planned")
+    location = s3.location("planned")
     store = location.open()
     write(store, "a", 1, ["1", "2"], time=1)
     write(store, "b", 1, ["2", "3"], redelivered=[0, 1], time=2)
@@ -134,11 +134,11 @@ def test_planner_when_on_s3_then_copies_are_left_out_and_segments_deleted(
 
 
 def test_shard_when_retired_on_s3_then_no_object_is_left_in_place_of_its_folder(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    s3: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch lists the spool, so it would take longer with each receiver that there ever was."""
     monkeypatch.setattr(planning, "SILENT_SECONDS", -1.0)
-    location = door.location("retired")
+    location = s3.location("retired")
     store = location.open()
     write(store, "old", 1, ["1"], time=1)
     write_status(store, ReceiverStatus(shard="old", state=ReceiverState.ENDED))
@@ -154,30 +154,30 @@ def test_shard_when_retired_on_s3_then_no_object_is_left_in_place_of_its_folder(
 
 
 def test_segment_when_received_then_one_object_written_by_one_request(
-    door: Door, threaded_broker: ThreadedBroker, connection: dict[str, str]
+    s3: S3Proxy, threaded_broker: ThreadedBroker, connection: dict[str, str]
 ) -> None:
     publish(threaded_broker, range(100))
-    receiving = Receiving(connection, door.location("received"))
+    receiving = Receiving(connection, s3.location("received"))
 
     wait_until_left(threaded_broker, 0)
     receiving.stop()
 
     assert numbers_in(receiving.store) == list(range(100))
     names = [each.name for each in segments_in(receiving.store)]
-    assert door.writes == [f"PUT /{receiving.store.path(name)}" for name in names]
+    assert s3.writes == [f"PUT /{receiving.store.path(name)}" for name in names]
 
 
 def test_segment_when_the_store_refuses_then_acknowledged_only_after_it_was_written(
-    door: Door, threaded_broker: ThreadedBroker, connection: dict[str, str]
+    s3: S3Proxy, threaded_broker: ThreadedBroker, connection: dict[str, str]
 ) -> None:
     publish(threaded_broker, range(10))
-    door.refuses = True
-    receiving = Receiving(connection, door.location("refused"))
+    s3.refuses = True
+    receiving = Receiving(connection, s3.location("refused"))
     receiving.wait_for(ReceiverState.BLOCKED)
     assert left(threaded_broker) == 10
     assert segments_in(receiving.store) == []
 
-    door.refuses = False
+    s3.refuses = False
     wait_until_left(threaded_broker, 0)
 
     receiving.stop()
@@ -185,35 +185,35 @@ def test_segment_when_the_store_refuses_then_acknowledged_only_after_it_was_writ
 
 
 def test_segment_when_the_answer_of_the_store_is_lost_then_written_again_under_the_same_name(
-    door: Door, threaded_broker: ThreadedBroker, connection: dict[str, str]
+    s3: S3Proxy, threaded_broker: ThreadedBroker, connection: dict[str, str]
 ) -> None:
     publish(threaded_broker, range(10))
-    door.loses_answers = 2
-    receiving = Receiving(connection, door.location("doubtful"))
+    s3.loses_answers = 2
+    receiving = Receiving(connection, s3.location("doubtful"))
 
     wait_until_left(threaded_broker, 0)
 
     receiving.stop()
-    assert len(door.writes) >= 3
+    assert len(s3.writes) >= 3
     assert numbers_in(receiving.store) == list(range(10))
 
 
 def test_command_when_terminated_while_the_store_is_slow_then_the_segment_is_finished_and_acknowledged(
-    door: Door, threaded_broker: ThreadedBroker
+    s3: S3Proxy, threaded_broker: ThreadedBroker
 ) -> None:
-    location = door.location("slow")
+    location = s3.location("slow")
     publish(threaded_broker, range(10))
-    door.is_open.clear()
+    s3.is_open.clear()
     url = f"stomp://guest:guest@127.0.0.1:{threaded_broker.port}"
     command = [sys.executable, "-m", "trio_stomp.cli", "receive", QUEUE, "--spool", location.uri, "--url", url]
     settings = [f"--spool-option={name}={value}" for name, value in location.settings]
     with subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, text=True) as process:
-        assert door.is_waiting.wait(PATIENCE)
+        assert s3.is_waiting.wait(PATIENCE)
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.5)
         assert left(threaded_broker) == 10
-        door.is_open.set()
+        s3.is_open.set()
         output, _ = process.communicate(timeout=PATIENCE)
 
     assert (process.returncode, output) == (0, f"10 messages received into {location.uri}\n")
@@ -227,8 +227,8 @@ def store_of(location: SpoolLocation) -> SpoolStore:
     return location.open(destination_folder(QUEUE), STREAM)
 
 
-def test_bucket_when_it_does_not_exist_then_said_which_and_what_to_check(door: Door) -> None:
-    other = SpoolLocation.of("s3://nowhere/spool", door.location("").settings)
+def test_bucket_when_it_does_not_exist_then_said_which_and_what_to_check(s3: S3Proxy) -> None:
+    other = SpoolLocation.of("s3://nowhere/spool", s3.location("").settings)
 
     with pytest.raises(SpoolError, match=r"cannot write nowhere/spool/a of the spool: .*; (check|was)"):
         other.open().put("a", b"")

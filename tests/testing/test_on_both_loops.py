@@ -184,7 +184,7 @@ async def test_client_when_the_broker_drops_the_link_then_reconnects_and_loses_n
         assert broker.statistics().connections == 2
 
 
-# --- doors ------------------------------------------------------------------------------------------------------------
+# --- listeners --------------------------------------------------------------------------------------------------------
 
 
 async def confirmed_and_received(url: str, *, tls: ssl.SSLContext | None = None, body: bytes = b"tea") -> bytes:

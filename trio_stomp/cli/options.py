@@ -50,7 +50,7 @@ class _Duration(click.FloatRange):
     name = "duration"
 
     def get_metavar(self, *_of: object, **_named: object) -> str:
-        """Return what stands for the value in the help."""
+        """Return the name of the value in the help."""
         return "SECONDS"
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import anyio.abc
     import trio
 
-    from trio_stomp.testing.websocket_door import WebSocketLink
+    from trio_stomp.testing.websocket_link import WebSocketLink
 
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
 
@@ -334,7 +334,7 @@ class Broker:
 
 def _websocket_link() -> type[WebSocketLink]:
     try:
-        from trio_stomp.testing.websocket_door import WebSocketLink  # noqa: PLC0415  # what it imports is an extra
+        from trio_stomp.testing.websocket_link import WebSocketLink  # noqa: PLC0415  # what it imports is an extra
     except ModuleNotFoundError as error:
         msg = f"a broker with websocket=True requires {error.name}. Run: pip install 'trio-stomp[websocket]'"
         raise ModuleNotFoundError(msg, name=error.name) from None

@@ -111,13 +111,13 @@ def test_option_when_it_is_misspelled_then_type_error_names_it() -> None:
         trio_stomp.connect("stomp://b", heartbeat=(1, 1))  # type: ignore[call-arg]  # the mistake
 
 
-@pytest.mark.parametrize("door", ["connect", "connect_stream"])
-def test_connect_when_no_loop_runs_then_the_error_names_what_runs_one(door: str) -> None:
+@pytest.mark.parametrize("function", ["connect", "connect_stream"])
+def test_connect_when_no_loop_runs_then_the_error_names_what_runs_one(function: str) -> None:
     stream, _ = trio.testing.memory_stream_pair()
-    connecting = trio_stomp.connect("stomp://b") if door == "connect" else trio_stomp.connect_stream(stream)
+    connecting = trio_stomp.connect("stomp://b") if function == "connect" else trio_stomp.connect_stream(stream)
 
     with pytest.raises(
-        RuntimeError, match=rf"{door}\(\) needs .* asyncio\.run\(main\(\)\) or trio\.run\(main\), .*blocking"
+        RuntimeError, match=rf"{function}\(\) needs .* asyncio\.run\(main\(\)\) or trio\.run\(main\), .*blocking"
     ):
         connecting.__aenter__().send(None)
 

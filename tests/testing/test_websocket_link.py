@@ -1,4 +1,4 @@
-"""The embedded broker's door for WebSocket, in front of clients that are not ours: trio-websocket's, and bytes."""
+"""The embedded broker over WebSocket, in front of clients that are not ours: trio-websocket's, and bytes."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ async def test_door_when_the_broker_is_left_then_the_websocket_ends() -> None:
 
 
 async def test_broker_when_the_extra_is_missing_then_said_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_door", raising=False)
+    monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_link", raising=False)
     monkeypatch.setitem(sys.modules, "wsproto", None)
     with pytest.raises(ModuleNotFoundError, match=r"requires wsproto. Run: pip install 'trio-stomp\[websocket\]'"):
         async with open_broker(websocket=True):
