@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol.limits import Limits
+from trio_stomp import Limits, LocalProtocolError
 
 
 def test_limits_when_made_without_arguments_then_bound_everything() -> None:
