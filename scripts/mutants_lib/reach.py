@@ -24,7 +24,7 @@ __all__ = ["Coverage", "Place"]
 
 # The tests of documented defaults: they take no time, and most defaults are theirs.
 _SIGNATURES: Final = "tests/client/test_signatures.py::"
-# Programs that fork, whose lines no recording sees: what they do in the child belongs to this folder.
+# Tests whose programs fork, and the folder whose lines run in the child, where no recording sees them.
 _FORKING: Final = "tests/blocking/test_processes.py::"
 _FORKED: Final = "blocking/"
 # The closest tests, as many as take this long; most mutants are killed by them. The others only get the survivors.

@@ -63,13 +63,12 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
 
 
-def option(heading: str, *names: str, **attributes: object) -> Decorator:
+def option(title: str, *names: str, **attributes: object) -> Decorator:
     """As `click.option`, under a heading of the help, with its default and its variable."""
 
     class Grouped(Option):
-        pass
+        heading = title
 
-    Grouped.heading = heading
     return click.option(*names, cls=Grouped, **{"show_default": True, "show_envvar": True, **attributes})
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 import click
 
@@ -20,9 +20,6 @@ from trio_stomp.errors import DecodeError
 from trio_stomp.printable import harmless, one_line
 
 __all__ = ["FIELDS", "Layout", "MessageFormat", "layout_options", "now"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def _body(message: Message, *, raw: bool) -> bytes:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 import click
 
@@ -19,9 +19,6 @@ from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
 from trio_stomp.errors import OutcomeUnknown, StaleMessage, TransactionLost
 
 __all__ = ["Move", "Mover", "move", "origin_of", "run_move", "selection_options"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 logger: Final = logging.getLogger("trio_stomp.cli")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar, get_args
+from typing import Final, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
@@ -113,8 +113,6 @@ DEFAULT_URL: Final = "stomp://localhost:61613"
 _TLS_SCHEMES: Final = ("stomps:", "wss:")
 
 T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def gathered(kind: type[T], context: click.Context) -> T:
