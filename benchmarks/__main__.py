@@ -15,7 +15,7 @@ from benchmarks.bench import Bench, Peer
 from benchmarks.chart import PICTURE, SECTION, drawn
 from benchmarks.compare import comparison, earlier
 from benchmarks.contenders import ROOT, Contender, contenders, own
-from benchmarks.groups import brokers, codec, growth, scale, spark, traffic
+from benchmarks.groups import brokers, codec, growth, scale, spark, traffic, waiting
 from benchmarks.page import PAGE, inserted, report
 from benchmarks.results import OURS
 
@@ -33,6 +33,10 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "connections": scale.measure_connections,
     "subscriptions": scale.measure_subscriptions,
     "memory": scale.measure_memory,
+    "start": waiting.measure_start,
+    "parting": waiting.measure_parting,
+    "flooded": waiting.measure_flooded,
+    "held": waiting.measure_held,
     "growth": growth.measure,
     "spark": spark.measure,
     "spark-brokers": spark.measure_on_brokers,
@@ -59,7 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--compare", metavar="COMMIT", default="", help="time this checkout against an older commit, and leave the page"
     )
-    parser.add_argument("--no-page", action="store_true", help=f"leave {PAGE.relative_to(ROOT)} as it is")
+    parser.add_argument(
+        "--no-page", action="store_true", help=f"leave {PAGE.relative_to(ROOT)} as it is, as --only does"
+    )
     return parser
 
 
@@ -78,6 +84,12 @@ def main(arguments: Sequence[str]) -> int:
             parser.error(str(error))
         print(comparison(bench.results, older.name))
         return 1 if bench.results.troubles else 0
+    whole = not (given.only or given.contenders or given.quick or given.no_page)
+    if whole and (asleep := brokers.asleep()):
+        parser.error(
+            f"{PAGE.relative_to(ROOT)} has tables of brokers that do not run: {', '.join(asleep)}. Start them with "
+            f"`scripts/brokers start {' '.join(asleep)}`, or leave the page as it is with --no-page"
+        )
     taking_part, missing = contenders()
     if given.contenders:
         chosen = str(given.contenders).split(",")
@@ -94,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     text = report(bench.results, taking_part, f"`{command}`, {when}: {length}.")
     print(text)
     bench.results.save(_RESULTS)
-    if not (bench.quick or given.no_page):
+    if whole:
         page = inserted(PAGE.read_text("utf-8"), text)
         PAGE.write_text(page, encoding="utf-8")
         if SECTION in page:

@@ -24,6 +24,7 @@ from benchmarks.groups.scale import (
 )
 from benchmarks.groups.spark import ALERT, AUTO, BEYOND, BROKER_SINK, BROKER_SOURCE, PLAIN, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import ASYNCIO, LATENCY, RATES, SYNCHRONOUS
+from benchmarks.groups.waiting import FLOODED, HELP, IMPORT, KEPT, TRACKED
 from benchmarks.results import OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
@@ -222,6 +223,17 @@ GOALS: Final = (
     *(
         Goal(what=row.name.removesuffix(": at most"), row=row, bound=0.05, at_most=True, unit="bodies")
         for row in (SPOOLED, SENT)
+    ),
+    Goal(what=f"start, {IMPORT.name}", row=IMPORT, bound=60, at_most=True, unit="ms"),
+    Goal(what=f"start, {HELP.name}", row=HELP, bound=150, at_most=True, unit="ms"),
+    Goal(what="a message that is kept: memory", row=KEPT, bound=1, at_most=True, unit="KiB"),
+    Goal(what="a message that is kept: objects for the collector", row=TRACKED, bound=4, at_most=True),
+    Goal(
+        what="round trip, p99, another connection being flooded",
+        row=FLOODED["p99"],
+        bound=1,
+        against=_BEST,
+        at_most=True,
     ),
     *(
         Goal(what=f"growth, {series}", row=row, bound=_LINEAR, at_most=True, unit="as exponent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 import os
 import resource
@@ -12,9 +13,10 @@ import sys
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NoReturn
 
-__all__ = ["UVLOOP", "Meter", "Order", "allow_files", "answer", "run_on_asyncio"]
+__all__ = ["UVLOOP", "Held", "Meter", "Order", "allow_files", "answer", "memory_bytes", "run_on_asyncio"]
 
 # As an argument after the order: run on this event loop.
 UVLOOP: Final = "uvloop"
@@ -39,6 +41,7 @@ class Order:
         login: User.
         passcode: The user's passcode.
         destination: Where to send to or to subscribe to.
+        flood: What a second connection subscribes to, where the scenario has one.
         warm_up: Seconds at the start that do not count.
         seconds: How long to measure.
         limit: Stop after so many messages; 0: no limit. What is sent without confirmation then counts until the broker
@@ -58,6 +61,7 @@ class Order:
     login: str = "guest"
     passcode: str = "guest"
     destination: str = ""
+    flood: str = "/queue/flood"
     warm_up: float = 0.3
     seconds: float = 1.0
     limit: int = 0
@@ -147,6 +151,42 @@ class Meter:
         self.result["total"] = float(count)
         self._measure(*self._started)
         return True
+
+
+class Held:
+    """What messages cost that an application keeps: memory, objects that the collector looks at, and its pause.
+
+    Args:
+        order: It is over with the message number `limit`.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._limit = order.limit
+        self._messages: list[object] = []
+        gc.collect()
+        self._bytes, self._tracked = memory_bytes(), len(gc.get_objects())
+
+    def add(self, message: object) -> None:
+        """Keep one more; with the last, the process ends with its answer."""
+        self._messages.append(message)
+        if len(self._messages) < self._limit:
+            return
+        gc.collect()
+        begun = time.perf_counter()
+        gc.collect()
+        pause = time.perf_counter() - begun
+        answer(
+            {
+                "bytes": (memory_bytes() - self._bytes) / self._limit,
+                "tracked": (len(gc.get_objects()) - self._tracked) / self._limit,
+                "pause": pause,
+            }
+        )
+
+
+def memory_bytes() -> int:
+    """What this process holds now."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
 
 
 def allow_files() -> None:

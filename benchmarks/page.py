@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -74,7 +75,22 @@ def _section(results: Results, section: str) -> str:
     else:
         lines = [[row.name, *(_with_unit(results, row, name) for name in names)] for row in rows]
         text = f"### {section}\n\n" + _table(["", *names], lines)
-    return "\n\n".join([text, *_in_words(results, rows, names)])
+    return "\n\n".join([text, *_in_words(results, rows, names), *_spread(results, rows)])
+
+
+def _spread(results: Results, rows: Sequence[Row]) -> list[str]:
+    """How far the rounds of a table are apart."""
+    spreads = [
+        ((max(figures) - min(figures)) / 2 / abs(median), row.name, name)
+        for row in rows
+        for name, figures in results.values[row].items()
+        if len(figures) > 1 and (median := statistics.median(figures))
+    ]
+    if not spreads:
+        return []
+    middle = statistics.median(spread for spread, _, _ in spreads)
+    most, row, name = max(spreads)
+    return [f"Spread of the rounds: ±{middle:.0%} in the middle, at most ±{most:.0%} (*{row}*, {name})."]
 
 
 def _in_words(results: Results, rows: Sequence[Row], names: Sequence[str]) -> list[str]:

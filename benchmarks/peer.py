@@ -13,6 +13,7 @@ it does is chosen by the destination of the first frame after CONNECT:
 ``/queue/ticks.N``          N messages, one each millisecond, each to be sent back; the times are kept for the report
 ``/queue/spread.N.R``       waits for N subscriptions, then floods them in turn, R messages to each
 ``/queue/large.N``          one message with a body of N bytes
+``/queue/parting.X``        one message, and the end of the connection; the report has the time until the next one
 ``/queue/quiet``            nothing; heart-beats if they were asked for
 a SEND to wherever          takes what comes, and answers each receipt
 ==========================  ==========================================================================================
@@ -46,6 +47,8 @@ _SHARED_BYTES: Final = 128 * 1024
 _WINDOW_PART: Final = 8
 _FILES: Final = 4096
 _TICK_SECONDS: Final = 0.001
+# Long enough for a client to have taken the message before the link ends.
+_PARTING_SECONDS: Final = 0.05
 # How long a report waits for connections whose other side has gone; what was in their buffers is still being taken.
 _PATIENCE: Final = 5.0
 _TAIL_BYTES: Final = 200
@@ -57,6 +60,8 @@ _ACKNOWLEDGED: Final = re.compile(rb"\nid: *[^\n]*@@(\d{10})")
 _NUMBER: Final = re.compile(rb"tick-(\d{8})")
 
 _BUILDING: Final = threading.Lock()
+# When the last connection of a contestant was ended, by the destination, which is another one for each contestant.
+_PARTED: Final[dict[bytes, float]] = {}
 
 Seen = dict[str, float]
 
@@ -117,7 +122,7 @@ class Session(threading.Thread):
             raise ConnectionError
         return data
 
-    def _serve(self) -> None:
+    def _greet(self) -> None:
         self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         beats = _HEART_BEAT.search(self._frame())
         wanted = beats is not None and beats[2] != b"0"
@@ -126,6 +131,9 @@ class Session(threading.Thread):
         )
         if wanted:
             self._beating.append(self._link)
+
+    def _serve(self) -> None:
+        self._greet()
         first = self._frame()
         found = _DESTINATION.search(first)
         destination = b"" if found is None else found[1]
@@ -153,6 +161,8 @@ class Session(threading.Thread):
                 self._spread(name, destination, counts[0], counts[1])
             case b"large":
                 self._large(name, destination, counts[0])
+            case b"parting":
+                self._part(name, destination)
             case _:
                 self._take()
 
@@ -217,6 +227,13 @@ class Session(threading.Thread):
             self._link.sendall(piece)
         self._link.sendall(piece[: size % len(piece)] + b"\0")
         self._take()
+
+    def _part(self, subscription: bytes, destination: bytes) -> None:
+        if destination in _PARTED:
+            self._saw["away"] = time.perf_counter() - _PARTED[destination]
+        self._link.sendall(message(0, subscription, destination))
+        time.sleep(_PARTING_SECONDS)
+        _PARTED[destination] = time.perf_counter()
 
     def _tick(self, subscription: bytes, destination: bytes, count: int) -> None:
         """Send a message each millisecond, whatever has come back, and note for each when it came back."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import trio
@@ -44,15 +44,12 @@ async def _receive(port: int, counts: list[int], number: int, seconds: float) ->
 def measure(port: int, threads: int, seconds: float) -> tuple[float, float]:
     """Return the messages that all threads received per second, and the CPU seconds of the process per second."""
     counts = [0] * threads
-    running = [
-        threading.Thread(target=trio.run, args=(_receive, port, counts, number, seconds)) for number in range(threads)
-    ]
-    for each in running:
-        each.start()
-    time.sleep(_WARM_UP_SECONDS)
-    began = time.process_time()
-    for each in running:
-        each.join()
+    with ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(trio.run, _receive, port, counts, number, seconds) for number in range(threads)]
+        time.sleep(_WARM_UP_SECONDS)
+        began = time.process_time()
+        for each in running:
+            each.result()
     return sum(counts) / seconds, (time.process_time() - began) / seconds
 
 

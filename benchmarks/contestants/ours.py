@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Held, Meter, Order, answer
 from benchmarks.payload import BODY, outgoing_headers
 from trio_stomp import Limits
 from trio_stomp.protocol import Decoder, Role, encode_frame
@@ -120,6 +120,44 @@ async def echo(order: Order) -> NoReturn:
     raise AssertionError
 
 
+async def flooded(order: Order) -> NoReturn:
+    """Send back what comes on one connection, while another one is flooded."""
+
+    async def drown() -> None:
+        async with connection(order) as client, client.subscribe(order.flood, ack="auto") as subscription:
+            async for _message in subscription:
+                pass
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(drown)
+        await trio.sleep(order.warm_up)
+        await echo(order)
+    raise AssertionError
+
+
+async def held(order: Order) -> NoReturn:
+    """Keep all messages that come."""
+    keep = Held(order)
+    async with connection(order) as client, client.subscribe(order.destination, ack="auto") as subscription:
+        async for message in subscription:
+            keep.add(message)
+    raise AssertionError
+
+
+async def parting(order: Order) -> NoReturn:
+    """Receive from a broker that ends the connection after each message."""
+    count = 0
+    async with (
+        trio_stomp.connect(order.url, reconnect=True) as client,
+        client.subscribe(order.destination, ack="auto") as subscription,
+    ):
+        async for _message in subscription:
+            count += 1
+            if count == order.limit:
+                answer({})
+    raise AssertionError
+
+
 def codec(order: Order) -> NoReturn:
     """Decode and encode, without any I/O."""
     decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, limits=Limits())
@@ -133,7 +171,9 @@ def codec(order: Order) -> NoReturn:
     answer({**decode_rates(order.seconds, decode), **encode_rates(order.seconds, encode)})
 
 
-SCENARIOS = {each.__name__: each for each in (receive, acknowledge, send, receipts, publisher, echo)}
+SCENARIOS = {
+    each.__name__: each for each in (receive, acknowledge, send, receipts, publisher, echo, flooded, held, parting)
+}
 
 
 def main() -> NoReturn:

@@ -8,19 +8,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Final, NoReturn
 
 import trio
 
 import trio_stomp
 from benchmarks.contestants.ours import connection
-from benchmarks.order import Meter, Order, allow_files, answer
+from benchmarks.order import Meter, Order, allow_files, answer, memory_bytes
 from trio_stomp import Limits
 
 __all__ = ["main"]
 
-_PAGE_BYTES: Final = resource.getpagesize()
 # How many connections are opened at a time: more would wait for each other's deadlines.
 _DIALING: Final = 50
 _BEATS: Final = (1.0, 1.0)
@@ -29,10 +27,10 @@ _SPOOL_OVER: Final = 1024 * 1024 - 1
 _WARM_MESSAGES: Final = 50_000
 
 
-def memory_bytes() -> int:
-    """What this process holds now."""
+def collected_bytes() -> int:
+    """What this process holds now, without garbage."""
     gc.collect()
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+    return memory_bytes()
 
 
 def peak_bytes() -> int:
@@ -88,10 +86,10 @@ async def idle(order: Order) -> NoReturn:
         async with trio.open_nursery() as nursery:
             crowd = Crowd(order, heart_beat)
             await crowd.open(nursery, 1)
-            before = memory_bytes()
+            before = collected_bytes()
             await crowd.open(nursery, order.count)
             # The second time, what the first left behind would be used again.
-            result.setdefault("bytes", (memory_bytes() - before) / order.count)
+            result.setdefault("bytes", (collected_bytes() - before) / order.count)
             # SUBSCRIBE to nothing: the peer only listens to a connection whose first frame it has seen.
             for client in crowd.clients:
                 nursery.start_soon(_listen, client)
@@ -143,10 +141,10 @@ async def dispatch(order: Order) -> NoReturn:
                 task_status.started()
                 await trio.sleep_forever()
 
-        before = memory_bytes()
+        before = collected_bytes()
         for _ in range(order.count):
             await nursery.start(hold)
-        memory = (memory_bytes() - before) / order.count
+        memory = (collected_bytes() - before) / order.count
         while not client.statistics().messages_received:  # noqa: ASYNC110  # nothing tells of it: nobody takes them
             await trio.sleep(0.01)
         await trio.sleep(order.warm_up)
@@ -161,19 +159,22 @@ async def dispatch(order: Order) -> NoReturn:
 
 
 async def tasks(order: Order) -> NoReturn:
-    """Many subscriptions on one connection, each with a task that takes its messages."""
+    """Many subscriptions on one connection, each with a task that takes its messages, and the share of each."""
     meter = Meter(order)
+    taken = [0] * order.count
     async with connection(order) as client, trio.open_nursery() as nursery:
 
-        async def consume() -> None:
+        async def consume(number: int) -> None:
             async with client.subscribe(order.destination, ack="auto", prefetch=order.window) as subscription:
                 async for _message in subscription:
                     meter.count += 1
+                    taken[number] += 1
                     if meter.count >= meter.goal and meter.lap():
-                        answer(meter.result)
+                        mean = sum(taken) / order.count
+                        answer({**meter.result, "least": min(taken) / mean, "most": max(taken) / mean})
 
-        for _ in range(order.count):
-            nursery.start_soon(consume)
+        for number in range(order.count):
+            nursery.start_soon(consume, number)
     raise AssertionError
 
 
@@ -188,9 +189,9 @@ async def flow(order: Order) -> NoReturn:
             async with message:
                 count += 1
             if count == _WARM_MESSAGES:
-                early = memory_bytes()
+                early = collected_bytes()
             if count == order.limit:
-                grown = memory_bytes() - early
+                grown = collected_bytes() - early
                 answer({"grown": float(grown), "held": float(early), "rate": count / (time.perf_counter() - begun)})
     raise AssertionError
 
@@ -200,7 +201,7 @@ async def large(order: Order) -> NoReturn:
     async with connection(order, limits=Limits(body_bytes=order.body_bytes)) as client:
         async with client.subscribe("/queue/large.1024", ack="auto", id="small"):
             await trio.sleep(0.1)
-        before = memory_bytes()
+        before = collected_bytes()
     async with (
         connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
         client.subscribe(f"/queue/large.{order.body_bytes}", ack="auto") as subscription,
@@ -221,7 +222,7 @@ async def spooled(order: Order) -> NoReturn:
         client.subscribe("/queue/large.1048576", ack="auto", id="small", spool_threshold_bytes=_SPOOL_OVER) as warm,
     ):
         await anext(warm)
-        before = memory_bytes()
+        before = collected_bytes()
     async with (
         connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
         client.subscribe(
@@ -243,7 +244,7 @@ async def sent(order: Order) -> NoReturn:
         async with connection(order) as client:
             file.truncate(_SPOOL_OVER)
             await client.send("/queue/taken", file, receipt=True)
-            before = memory_bytes()
+            before = collected_bytes()
             file.truncate(order.body_bytes)
             file.seek(0)
             begun = time.perf_counter()

@@ -22,6 +22,7 @@ __all__ = [
     "SECURE_RATES",
     "TITLES",
     "Target",
+    "asleep",
     "measure",
     "measure_secure",
     "running_brokers",
@@ -148,6 +149,12 @@ def _described() -> dict[str, _Described]:
     printed = subprocess.run([ROOT / "scripts" / "brokers", "env"], check=True, capture_output=True, text=True).stdout
     described: dict[str, _Described] = json.loads(printed)
     return described
+
+
+def asleep() -> list[str]:
+    """The brokers that have tables, and do not run."""
+    described = _described()
+    return [name for name in TITLES if not described[name]["running"]]
 
 
 def running_brokers(bench: Bench) -> dict[str, int]:

@@ -52,6 +52,8 @@ _RUNS: Final = {10: "10 messages in a row", 1: "one in turn"}
 DISPATCH: Final = {run: f"µs of dispatch for a message, {name}" for run, name in _RUNS.items()}
 EACH: Final = "KiB for each"
 TAKEN: Final = {run: f"received a second by a task for each, {name}" for run, name in _RUNS.items()}
+# With a share of 1 for each, every subscription has had as many.
+SHARE: Final = "least share of a task, one in turn"
 
 REOPENED: Final = {
     count: Row("Subscriptions at the embedded broker, in a process of its own", f"{count:,} subscriptions", "s")
@@ -111,6 +113,8 @@ def measure_subscriptions(bench: Bench) -> None:
                 result = bench.run(contender, replace(order, scenario="tasks"))
                 if result is not None:
                     bench.results.add(row, TAKEN[run], result["rate"])
+                    if run == 1:
+                        bench.results.add(row, SHARE, result["least"])
         for count in list(REOPENED)[: 1 if bench.quick else None]:
             result = bench.run(contender, replace(bench.order("reopen", ""), count=count))
             if result is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchmarks.bench import Bench
@@ -18,6 +18,7 @@ __all__ = [
     "SYNCHRONOUS",
     "WINDOW",
     "measure_asyncio",
+    "measure_echo",
     "measure_latency",
     "measure_rate",
     "measure_synchronous",
@@ -92,13 +93,18 @@ def _measure(bench: Bench, scenario: str, row: Row, contenders: Sequence[Contend
 
 def measure_latency(bench: Bench) -> None:
     """The time from a message of the peer until it has it back, by the peer's clock."""
+    measure_echo(bench, "echo", LATENCY, bench.contenders)
+
+
+def measure_echo(bench: Bench, scenario: str, rows: Mapping[str, Row], contenders: Sequence[Contender]) -> None:
+    """The parts of the round trips of some contenders."""
     messages = 200 if bench.quick else int(2000 * bench.seconds)
-    order = bench.order("echo", f"/queue/ticks.{messages}")
-    for contender in bench.turns(bench.contenders):
+    order = bench.order(scenario, f"/queue/ticks.{messages}")
+    for contender in bench.turns(contenders):
         bench.peer.report()
         if bench.run(contender, order) is None:
             continue
         for seen in bench.peer.report():
-            for part, row in LATENCY.items():
+            for part, row in rows.items():
                 if part in seen:
                     bench.results.add(row, contender.name, seen[part] * _MICRO)

@@ -13,7 +13,7 @@ from stomp.utils import Frame, convert_frame, pack, parse_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import ENCODED, decode_rates, encode_rates
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Held, Meter, Order, answer
 from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
@@ -29,7 +29,7 @@ class Consumer(stomp.ConnectionListener):
 
     def on_message(self, frame):
         """One message."""
-        if order.scenario == "echo":
+        if order.scenario in {"echo", "flooded"}:
             if frame.body == "end":
                 answer({})
             self.connection.send(order.destination, frame.body)
@@ -40,6 +40,47 @@ class Consumer(stomp.ConnectionListener):
         meter.count += 1
         if meter.count >= meter.goal and meter.lap():
             answer(meter.result)
+
+
+class Keeper(stomp.ConnectionListener):
+    """Keeps all messages."""
+
+    def __init__(self):
+        self.held = Held(order)
+
+    def on_message(self, frame):
+        """One message."""
+        self.held.add(frame)
+
+
+class Drowning(stomp.ConnectionListener):
+    """Takes all messages."""
+
+    def on_message(self, _frame):
+        """One message."""
+
+
+class Returning(stomp.ConnectionListener):
+    """Connects again when the connection is lost."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.count = 0
+
+    def subscribed(self):
+        """Connect and subscribe."""
+        self.connection.connect(order.login, order.passcode, wait=True)
+        self.connection.subscribe(order.destination, id="s-1", ack="auto")
+
+    def on_message(self, _frame):
+        """One message."""
+        self.count += 1
+        if self.count == order.limit:
+            answer({})
+
+    def on_disconnected(self):
+        """As its manual has it."""
+        self.subscribed()
 
 
 class Receipts(stomp.ConnectionListener):
@@ -71,10 +112,23 @@ def connected(*listeners):
     return connection
 
 
+def come_back():
+    """Receive from a broker that ends the connection after each message."""
+    connection = stomp.Connection12([(order.host, order.port)], vhost=order.vhost)
+    listener = Returning(connection)
+    connection.set_listener("returning", listener)
+    listener.subscribed()
+    while True:
+        time.sleep(60)
+
+
 def consume():
     """Subscribe, and let the other thread work."""
+    if order.scenario == "flooded":
+        connected(Drowning()).subscribe(order.flood, id="s-0", ack="auto")
+        time.sleep(order.warm_up)
     connection = connected()
-    connection.set_listener("consumer", Consumer(connection))
+    connection.set_listener("consumer", Keeper() if order.scenario == "held" else Consumer(connection))
     ack = "client-individual" if order.scenario == "acknowledge" else "auto"
     connection.subscribe(order.destination, id="s-1", ack=ack, headers=prefetch_headers(order.window, ack))
     while True:
@@ -163,5 +217,7 @@ if order.scenario == "codec":
     codec()
 elif order.scenario in {"send", "receipts", "publisher"}:
     produce()
+elif order.scenario == "parting":
+    come_back()
 else:
     consume()

@@ -4,13 +4,14 @@ import sys
 from pathlib import Path
 
 from stompest.config import StompConfig
+from stompest.error import StompConnectionError
 from stompest.protocol import StompFrame, StompParser
 from stompest.sync import Stomp
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import decode_rates, encode_rates
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Held, Meter, Order, answer
 from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
@@ -42,6 +43,29 @@ def consume():
         meter.count += 1
         if meter.count >= meter.goal and meter.lap():
             answer(meter.result)
+
+
+def keep():
+    """Keep all messages."""
+    held, client = Held(order), connected()
+    client.subscribe(order.destination, {"id": "s-1", "ack": "auto"})
+    while True:
+        held.add(client.receiveFrame())
+
+
+def come_back():
+    """Receive from a broker that ends the connection after each message; connect() subscribes again."""
+    client, count = connected(), 0
+    client.subscribe(order.destination, {"id": "s-1", "ack": "auto"})
+    while True:
+        try:
+            client.receiveFrame()
+        except StompConnectionError:
+            client.connect(versions=["1.2"], host=order.vhost, heartBeats=(0, 0))
+            continue
+        count += 1
+        if count == order.limit:
+            answer({})
 
 
 def produce():
@@ -91,5 +115,7 @@ if order.scenario == "codec":
     codec()
 elif order.scenario in {"send", "receipts", "publisher"}:
     produce()
+elif order.scenario in {"held", "parting"}:
+    {"held": keep, "parting": come_back}[order.scenario]()
 else:
     consume()

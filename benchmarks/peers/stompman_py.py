@@ -12,7 +12,7 @@ from stompman.serde import FrameParser, dump_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import decode_rates, encode_rates
-from benchmarks.order import Meter, Order, answer, run_on_asyncio
+from benchmarks.order import Held, Meter, Order, answer, run_on_asyncio
 from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
@@ -41,29 +41,70 @@ def client():
     )
 
 
-async def consume():
+async def subscribe(connection, destination, handler, ack="auto"):
     """Subscribe with a handler, which returns when the message is done with."""
+    await connection.subscribe(
+        destination,
+        handler,
+        ack=ack,
+        headers=prefetch_headers(order.window, ack),
+        on_suppressed_exception=lambda error, _frame: answer({"error": 1.0, "why": str(error)}),
+    )
+
+
+async def consume():
+    """Count messages."""
     meter = Meter(order)
-    ack = "client-individual" if order.scenario == "acknowledge" else "auto"
 
     async def count(_frame):  # noqa: ASYNC124  # handlers are async
         meter.count += 1
         if meter.count >= meter.goal and meter.lap():
             answer(meter.result)
 
+    async with client() as connection:
+        ack = "client-individual" if order.scenario == "acknowledge" else "auto"
+        await subscribe(connection, order.destination, count, ack)
+        await asyncio.Event().wait()
+
+
+async def echo():
+    """Send back what comes; where the order says so, while another connection is flooded."""
+
     async def send_back(frame):
         if frame.body == b"end":
             answer({})
         await connection.send(frame.body, order.destination)
 
+    async def take(_frame):
+        pass
+
+    async def drown():
+        async with client() as other:
+            await subscribe(other, order.flood, take)
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as tasks, client() as connection:
+        if order.scenario == "flooded":
+            tasks.create_task(drown())
+            await asyncio.sleep(order.warm_up)
+        await subscribe(connection, order.destination, send_back)
+        await asyncio.Event().wait()
+
+
+async def keep():
+    """Keep all messages, or count those that come before the connection is lost again and again."""
+    held, count = Held(order), 0
+
+    async def add(frame):  # noqa: ASYNC124  # handlers are async
+        nonlocal count
+        count += 1
+        if order.scenario == "held":
+            held.add(frame)
+        elif count == order.limit:
+            answer({})
+
     async with client() as connection:
-        await connection.subscribe(
-            order.destination,
-            send_back if order.scenario == "echo" else count,
-            ack=ack,
-            headers=prefetch_headers(order.window, ack),
-            on_suppressed_exception=lambda error, _frame: answer({"error": 1.0, "why": str(error)}),
-        )
+        await subscribe(connection, order.destination, add)
         await asyncio.Event().wait()
 
 
@@ -116,4 +157,6 @@ def codec():
 if order.scenario == "codec":
     codec()
 else:
-    run_on_asyncio(produce() if order.scenario in {"send", "receipts", "publisher"} else consume())
+    consumers = {"echo": echo, "flooded": echo, "held": keep, "parting": keep}
+    producing = order.scenario in {"send", "receipts", "publisher"}
+    run_on_asyncio(produce() if producing else consumers.get(order.scenario, consume)())

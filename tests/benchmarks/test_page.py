@@ -48,6 +48,20 @@ def test_report_when_units_differ_within_a_table_then_each_figure_has_its_own() 
     assert "| b | 2 bodies |" in text
 
 
+def test_report_when_there_were_several_rounds_then_it_says_how_far_they_are_apart() -> None:
+    results = Results()
+    for one, other in ((99, 100), (100, 120), (101, 80)):
+        results.add(Row("Rates", "send"), OURS, one)
+        results.add(Row("Rates", "receive"), OURS, one)
+        results.add(Row("Rates", "receive"), "stompit", other)
+    results.add(Row("Once", "send"), OURS, 1)
+
+    text = report(results, [], "today")
+
+    assert text.count("Spread of the rounds: ±1% in the middle, at most ±20% (*receive*, stompit).") == 1
+    assert text.count("Spread") == 1
+
+
 def test_report_when_something_went_wrong_then_it_says_what() -> None:
     text = report(Results(troubles=["stompit fell over"], notes=["it was late"]), [], "today")
 

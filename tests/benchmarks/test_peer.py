@@ -78,22 +78,29 @@ async def test_ticks_when_sent_back_then_the_report_has_the_times(peer: Peer) ->
     assert 0 < seen["p50"] <= seen["p99"] <= seen["p99.9"]
 
 
-async def test_taking_when_confirmed_then_receipts_are_answered_and_frames_counted(peer: Peer) -> None:
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_taking_when_confirmed_or_not_then_receipts_are_answered_and_frames_counted(
+    peer: Peer, confirmed: bool
+) -> None:
     with trio.fail_after(PATIENCE):
         async with connect(peer) as client, client.publisher() as publisher:
             for _ in range(1000):
-                await publisher.send("/queue/a", b"x" * 1000)
+                await (publisher if confirmed else client).send("/queue/a", b"x" * 1000)
         (seen,) = peer.report()
 
     # With DISCONNECT.
     assert seen["frames"] == 1001
 
 
-async def test_taking_when_not_confirmed_then_frames_are_counted_too(peer: Peer) -> None:
+async def test_parting_when_a_client_comes_back_then_the_report_has_how_long_it_was_away(peer: Peer) -> None:
     with trio.fail_after(PATIENCE):
-        async with connect(peer) as client:
-            for _ in range(1000):
-                await client.send("/queue/a", b"x" * 1000)
-        (seen,) = peer.report()
+        async with (
+            trio_stomp.connect(f"stomp://127.0.0.1:{peer.port}", reconnect=True, disconnect_timeout=0.1) as client,
+            client.subscribe("/queue/parting.1", ack="auto") as subscription,
+        ):
+            for _ in range(3):
+                await anext(subscription)
+        seen = peer.report()
 
-    assert seen["frames"] == 1001
+    assert sum("away" in each for each in seen) == 2
+    assert all(each.get("away", 0) >= 0 for each in seen)

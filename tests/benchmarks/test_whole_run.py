@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.__main__ import PARTS
+from benchmarks.__main__ import PARTS, main
 from benchmarks.contenders import ROOT
 from benchmarks.results import OURS, RAW
 
@@ -32,6 +32,10 @@ FIGURES = (
     "| a body of 256 MiB, while it arrives: at most |",
     "| a body of 256 MiB, into a file: at most |",
     "| a body of 256 MiB, sent from a file: at most |",
+    "| import of the client, after asyncio |",
+    "| from the loss to the SUBSCRIBE on the next connection |",
+    "### Round trip at 1 000 messages a second, another connection being flooded [µs]",
+    "| a full collection |",
     "| growth, decode: frames in one chunk |",
 )
 FIGURES_OF_SPARK = (
@@ -85,3 +89,14 @@ def test_benchmarks_when_a_part_is_unknown_then_the_known_ones_are_named() -> No
 
     assert done.returncode == 2
     assert "there is no part 'codecs'; there are codec, receive," in done.stderr
+
+
+def test_benchmarks_when_the_page_is_to_be_written_and_a_broker_is_missing_then_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.groups.brokers.asleep", lambda: ["artemis"])
+
+    with pytest.raises(SystemExit):
+        main([])
+
+    assert "do not run: artemis. Start them with `scripts/brokers start artemis`" in capsys.readouterr().err
