@@ -35,7 +35,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, completed, prepare, send_prepared
+from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, completed, prepare, send_prepared, size_of
 
 __all__ = ["Client"]
 
@@ -139,7 +139,7 @@ class Client:
         if copied is None:
             calls.call(lambda left: calls.link.client.send_many((message,), timeout=left), timeout, name="send")
         else:
-            calls.post(partial(calls.link.client.send_many, (copied,), timeout=inf), len(body), timeout)
+            calls.post(partial(calls.link.client.send_many, (copied,), timeout=inf), size_of(body), timeout)
 
     @documented(AsyncClient.send_many)
     def send_many(

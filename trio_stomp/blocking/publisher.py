@@ -20,7 +20,7 @@ from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
 from trio_stomp.errors import DeliveryStatus, StompError, UnconfirmedError, UnconfirmedMessage
-from trio_stomp.session import EncodeValue, checked, message_of, renewed
+from trio_stomp.session import EncodeValue, checked, message_of, renewed, size_of
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
@@ -51,7 +51,7 @@ class Publication:
         self._sent = sent
         self._error: StompError | None = None
         self.destination = message.destination
-        self.body_bytes = len(message.body)
+        self.body_bytes = size_of(message.body)
 
     def __repr__(self) -> str:
         return repr(self._sent) if self._sent is not None else f"<Publication to {self.destination!r}: unknown>"

@@ -18,7 +18,7 @@ from trio_stomp.blocking.verbs import Shown, blocks, documented, like
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
-from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, message_of
+from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, message_of, size_of
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -69,7 +69,7 @@ class Transaction:
         message = message_of(destination, body, headers, content_type, options, json, encode)
         copied = checked(calls.link.session, message) if inner.state is TransactionState.OPEN else None
         if copied is not None:
-            calls.post(partial(inner.send_many, (copied,), timeout=inf), len(message.body), timeout)
+            calls.post(partial(inner.send_many, (copied,), timeout=inf), size_of(message.body), timeout)
         else:
             calls.call(lambda left: inner.send_many((message,), timeout=left), timeout, name="send")
 

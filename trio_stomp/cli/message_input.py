@@ -133,24 +133,31 @@ class LineInput:
         self._message = message
         self._number = 0
         self._rest = b""
+        self._failure: CommandFailed | None = None
 
     def __aiter__(self) -> Self:
         """Iterate."""
         return self
 
     async def __anext__(self) -> list[OutgoingMessage]:
-        """Return the lines that are available.
+        """Return the lines that are available, up to one that is wrong; raise what is wrong with it the next time.
 
         Cancellation: does not wait for more input.
         """
-        while True:
+        while self._failure is None:
             chunk = await anyio.to_thread.run_sync(next, self._chunks, None, abandon_on_cancel=True)
             if chunk is None:
                 raise StopAsyncIteration
             *lines, self._rest = (self._rest + chunk).split(self._delimiter)
-            messages = list(self._messages(lines))
+            messages: list[OutgoingMessage] = []
+            try:
+                for message in self._messages(lines):
+                    messages.append(message)  # noqa: PERF402  # those before one that raises are kept
+            except CommandFailed as failure:
+                self._failure = failure
             if messages:
                 return messages
+        raise self._failure
 
     def _messages(self, lines: Iterable[bytes]) -> Iterator[OutgoingMessage]:
         for line in lines:

@@ -117,7 +117,7 @@ class _Reader:
             reason = "it is not text in UTF-8"
         else:
             if first.strip():
-                return first.rstrip("\r")
+                return first
             reason = "its first line is empty"
         # Without the cause, which holds the text.
         raise LocalProtocolError(

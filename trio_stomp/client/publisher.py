@@ -32,6 +32,7 @@ from trio_stomp.session import (
     mark_raised,
     parts_of,
     publish,
+    size_of,
     unconfirmed,
 )
 
@@ -125,7 +126,7 @@ class Publisher:
             message = completed(destination, body, headers, content_type, options, json, encode)
         else:
             message = (destination, body, headers, content_type, options)
-        size, window = len(message[1]), self._window
+        size, window = size_of(message[1]), self._window
         if timeout is not None:
             checked_seconds(timeout)
         connection = self._session.at_once(size) if window.is_free(size) else None
@@ -165,7 +166,7 @@ class Publisher:
                     if seconds == 0:
                         session.rested()
                     message = parts_of(each)
-                    size = len(message[1])
+                    size = size_of(message[1])
                     connection = session.at_once(size) if window.is_free(size) else None
                     if connection is None:
                         connection = await self._turn(size)

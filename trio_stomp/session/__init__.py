@@ -31,6 +31,7 @@ from trio_stomp.session.send import (
     send_prepared,
     send_reply,
     send_source,
+    size_of,
 )
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import (
@@ -134,6 +135,7 @@ __all__ = [
     "send_prepared",
     "send_reply",
     "send_source",
+    "size_of",
     "supervise",
     "tracker_of",
     "unconfirmed",

@@ -52,6 +52,7 @@ __all__ = [
     "send_prepared",
     "send_reply",
     "send_source",
+    "size_of",
 ]
 
 logger: Final = logging.getLogger("trio_stomp")
@@ -74,7 +75,7 @@ async def send_confirmed(
 
     Cancellation: the frame was sent as a whole or not at all, and is not sent again.
     """
-    size = len(message[1])
+    size = size_of(message[1])
     connection = session.at_once(size) or await session.turn(size)
     publication = publish(connection, message)
     if limit is not None:
@@ -126,7 +127,7 @@ def send_confirmed_at_once(
         LocalProtocolError: The message is invalid; nothing was sent.
         NotSupportedError: The broker does not support an option.
     """
-    connection = session.at_once(len(message[1]))
+    connection = session.at_once(size_of(message[1]))
     if connection is None:
         return None
     connection.rested()
@@ -535,11 +536,7 @@ def outgoing(message: Parts[object], profile: Profile) -> Outgoing:
     elif isinstance(body, bytearray):
         data = bytes(body)
     else:
-        msg = (
-            f"a body must be bytes or str, got a {type(body).__name__}; pass json= to send JSON, or encode it. "
-            "Client.send() and Transaction.send() take files too"
-        )
-        raise LocalProtocolError(msg)
+        raise _wrong(body)
     if profile.bodies_are_text and (content_type is None or content_type != profile.binary_content_type):
         _require_text(data, profile)
     if content_type is not None:
@@ -551,6 +548,26 @@ def outgoing(message: Parts[object], profile: Profile) -> Outgoing:
     if options:
         pairs += _option_headers(options, pairs, profile)
     return Outgoing(pairs, data, content_length)
+
+
+def size_of(body: object) -> int:
+    """Return how many bytes a body takes that is held in memory.
+
+    Raises:
+        LocalProtocolError: It is anything else.
+    """
+    if isinstance(body, str):
+        return len(body) if body.isascii() else len(body.encode("utf-8", "surrogatepass"))
+    if not isinstance(body, (bytes, bytearray)):
+        raise _wrong(body)
+    return len(body)
+
+
+def _wrong(body: object) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"a body must be bytes or str, got a {type(body).__name__}; pass json= to send JSON, or encode it. "
+        "Client.send() and Transaction.send() take files too"
+    )
 
 
 def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:

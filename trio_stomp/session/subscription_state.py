@@ -179,6 +179,7 @@ class Registration:
         self.subscribed_at = 0.0
         self.confirmed_before = 0
         self._delivered_before = 0
+        self._arrived_before = 0
         self._is_accepted = False
         self._receipt: Receipt | None = None
         self.inbox = Inbox(
@@ -231,7 +232,9 @@ class Registration:
         if self.connection is not connection or self._is_accepted or self.is_over:
             return False
         if self._receipt is None:
-            return current_time() < self.subscribed_at + _ACCEPTED_SECONDS
+            # A broker delivers only to what it has accepted.
+            has_delivered = self._arrived > self._arrived_before
+            return not has_delivered and current_time() < self.subscribed_at + _ACCEPTED_SECONDS
         return not self._receipt.is_answered
 
     def forget_refused(self, connection: Connection) -> None:
@@ -280,7 +283,7 @@ class Registration:
             self.acks.let_go()
         self.connection, self.acks = connection, acks
         self._receipt, self._is_accepted = receipt, False
-        self._delivered_before = self.inbox.delivered
+        self._delivered_before, self._arrived_before = self.inbox.delivered, self._arrived
         self.subscribed_at = current_time()
         self.confirmed_before = connection.receipts.confirmed
         connection.post(frame)
@@ -296,6 +299,11 @@ class Registration:
                 "safe. Use another connection, or STOMP 1.1 or 1.2"
             )
         connection.acks_cross = crosses or connection.acks_cross
+
+    @property
+    def _arrived(self) -> int:
+        """How many messages have come, those of earlier connections included."""
+        return self.inbox.delivered + self.inbox.dropped + len(self.inbox)
 
     @property
     def holds_messages(self) -> bool:

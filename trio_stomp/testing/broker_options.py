@@ -6,6 +6,7 @@ import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from math import inf
 from typing import Final
 
 from trio_stomp.protocol import ALL_VERSIONS, Limits, Version
@@ -155,9 +156,9 @@ class BrokerOptions:
                 )
         if not self.versions:
             raise ValueError("versions must name at least one version of STOMP")
-        if self.heart_beat_grace < 1:
+        if not self.heart_beat_grace >= 1:
             raise ValueError(f"heart_beat_grace must be at least 1 interval, got {self.heart_beat_grace!r}")
-        if min(self.heart_beat) < 0 or self.linger < 0:
+        if not (all(0 <= each < inf for each in self.heart_beat) and self.linger >= 0):
             raise ValueError(
                 f"heart_beat and linger must be seconds of at least 0, got {self.heart_beat!r}, {self.linger!r}"
             )
