@@ -123,7 +123,8 @@ class _Finder:
     def _statement(self, node: ast.stmt) -> Iterator[Mutant]:  # noqa: C901, PLR0912  # one case for each sort of statement
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                if not any("overload" in ast.unparse(decorator) for decorator in node.decorator_list):
+                # Nobody calls the methods of a Protocol, or overloads: they only say what others have.
+                if not all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in node.body):
                     for default in (*node.args.defaults, *node.args.kw_defaults):
                         if default is not None:
                             yield from self.expression(default)

@@ -1,18 +1,12 @@
-"""What is shipped: the wheel holds the package and nothing else, and asks for three dependencies."""
+"""What the source may rely on: three dependencies, and no path of one machine."""
 
 import ast
-import email.message
 import re
 import sys
-import tomllib
-import zipfile
-from pathlib import Path
 
 import pytest
 
-import trio_stomp
 from tests.architecture.source_tree import PACKAGE, ROOT, project_files, python_files
-from tests.kit.wheels import build_wheel
 
 RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 
@@ -40,60 +34,6 @@ MACHINE_PATH = re.compile(r"(?<![\w./~<-])/(?:home/\w|root/|Users/\w|work/|tmp/)
 MACHINE_PATHS_ALLOWED = {
     "tests/architecture/test_packaging.py": "the pattern itself and its examples",
 }
-
-# Spark looks for data sources in top-level modules whose names begin so.
-RENAMED = {"trio_stomp/spark/spark_discovery.py": "pyspark_stomp/__init__.py"}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def names(wheel: Path) -> set[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
-
-
-@pytest.fixture(scope="module")
-def metadata(wheel: Path) -> email.message.Message:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        return email.message_from_bytes(archive.read(name))
-
-
-def test_wheel_when_built_then_holds_every_module_and_the_type_marker(names: set[str]) -> None:
-    modules = {RENAMED.get(file.path, file.path) for file in python_files() if file.in_package}
-
-    assert modules | {f"{PACKAGE}/py.typed"} <= names
-
-
-def test_wheel_when_built_then_holds_nothing_outside_the_package(names: set[str]) -> None:
-    tops = {name.partition("/")[0] for name in names}
-
-    assert {top for top in tops if not top.endswith(".dist-info")} == {PACKAGE, "pyspark_stomp"}
-
-
-def test_wheel_when_built_then_holds_the_license(names: set[str], metadata: email.message.Message) -> None:
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
-    assert metadata["License-Expression"] == "Apache-2.0"
-
-
-def test_wheel_when_built_then_has_the_version_of_the_project(metadata: email.message.Message) -> None:
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        version = tomllib.load(file)["project"]["version"]
-
-    assert metadata["Version"] == version == trio_stomp.__version__
-
-
-def test_wheel_when_installed_without_extras_then_needs_three_dependencies(
-    metadata: email.message.Message,
-) -> None:
-    required = [str(line) for line in metadata.get_all("Requires-Dist", [])]
-    always = {re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line}
-
-    assert always == RUNTIME_DEPENDENCIES
 
 
 def test_imports_when_not_of_a_runtime_dependency_then_stay_in_their_modules() -> None:

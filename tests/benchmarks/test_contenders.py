@@ -11,20 +11,16 @@ from benchmarks.order import Order
 WHICH = "import json, trio_stomp; print(json.dumps({'mine': float(hasattr(trio_stomp, 'MINE'))}))"
 
 
-def contender(package: Path | None) -> Contender:
-    return Contender("some", "1", (sys.executable, "-P", "-c", WHICH), package=package)
-
-
-def test_run_when_a_contender_has_a_package_of_its_own_then_that_is_what_runs(tmp_path: Path) -> None:
+def test_run_when_a_contender_has_a_package_of_its_own_then_that_is_what_runs_and_otherwise_this_checkout(
+    tmp_path: Path,
+) -> None:
     own = tmp_path / "trio_stomp" / "__init__.py"
     own.parent.mkdir()
     own.write_text("MINE = True\n", encoding="utf-8")
 
-    assert contender(tmp_path).run(Order(scenario="which")) == {"mine": 1.0}
-
-
-def test_run_when_it_has_none_then_this_checkout_is_what_runs() -> None:
-    assert contender(None).run(Order(scenario="which")) == {"mine": 0.0}
+    for package, mine in ((tmp_path, 1.0), (None, 0.0)):
+        contender = Contender("some", "1", (sys.executable, "-P", "-c", WHICH), package=package)
+        assert contender.run(Order(scenario="which")) == {"mine": mine}
 
 
 def test_client_of_asyncio_when_it_is_to_run_on_uvloop_then_it_does() -> None:

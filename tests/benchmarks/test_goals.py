@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.goals import GOALS, Goal, Verdict
 from benchmarks.results import OURS, Results, Row
 
@@ -17,19 +19,29 @@ def measured(ours: float, **others: float) -> Results:
     return made
 
 
-def test_verdict_when_as_many_times_as_wanted_then_reached() -> None:
-    goal = Goal(what="receive", row=ROW, bound=5, against="slow")
-
-    assert goal.verdict(measured(50, slow=10)) == Verdict(5.0, "slow", reached=True)
-    assert goal.verdict(measured(49, slow=10)) == Verdict(4.9, "slow", reached=False)
-    assert goal.text == "at least 5 times"
+TIMES = Goal(what="receive", row=ROW, bound=5, against="slow")
+MEMORY = Goal(what="memory", row=ROW, bound=50, at_most=True, unit="KiB")
+COSTS = Goal(what="receive", row=ROW, bound=10, against="fast", at_most=True, inverted=True)
 
 
-def test_verdict_when_costs_are_compared_then_rates_are_turned_round() -> None:
-    goal = Goal(what="receive", row=ROW, bound=10, against="fast", at_most=True, inverted=True)
-
-    assert goal.verdict(measured(10, fast=90)) == Verdict(9.0, "fast", reached=True)
-    assert goal.verdict(measured(10, fast=110)) == Verdict(11.0, "fast", reached=False)
+@pytest.mark.parametrize(
+    ("goal", "results", "verdict"),
+    [
+        (TIMES, measured(50, slow=10), Verdict(5.0, "slow", reached=True)),
+        (TIMES, measured(49, slow=10), Verdict(4.9, "slow", reached=False)),
+        # The other is not installed.
+        (TIMES, measured(50), None),
+        # Costs: rates are turned round.
+        (COSTS, measured(10, fast=90), Verdict(9.0, "fast", reached=True)),
+        (COSTS, measured(10, fast=110), Verdict(11.0, "fast", reached=False)),
+        # A figure itself is bounded.
+        (MEMORY, measured(28), Verdict(28.0, "", reached=True)),
+    ],
+)
+def test_verdict_when_measured_then_says_whether_the_goal_is_reached(
+    goal: Goal, results: Results, verdict: Verdict | None
+) -> None:
+    assert goal.verdict(results) == verdict
 
 
 def test_verdict_when_another_row_is_compared_then_it_is_named() -> None:
@@ -40,15 +52,8 @@ def test_verdict_when_another_row_is_compared_then_it_is_named() -> None:
     assert goal.verdict(made) == Verdict(2.0, "another row", reached=True)
 
 
-def test_verdict_when_a_figure_itself_is_bounded_then_that_is_compared() -> None:
-    goal = Goal(what="memory", row=ROW, bound=50, at_most=True, unit="KiB")
-
-    assert goal.verdict(measured(28)) == Verdict(28.0, "", reached=True)
-    assert goal.text == "at most 50 KiB"
-
-
-def test_verdict_when_the_other_is_not_installed_then_none() -> None:
-    assert Goal(what="receive", row=ROW, bound=5, against="absent").verdict(measured(50)) is None
+def test_text_when_read_then_has_the_bound_and_its_unit() -> None:
+    assert (TIMES.text, MEMORY.text) == ("at least 5 times", "at most 50 KiB")
 
 
 def test_goals_when_nothing_was_measured_then_none_has_a_verdict() -> None:

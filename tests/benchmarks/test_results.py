@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.results import Results, Row
 
 ROW = Row("a section", "a row")
@@ -21,38 +23,35 @@ def results(row: Row = ROW, **figures: list[float]) -> Results:
 
 def test_median_when_one_round_was_disturbed_then_it_does_not_count() -> None:
     assert results(ours=[10, 11, 2]).median(ROW, "ours") == 10
+    assert results(ours=[10]).median(ROW, "other") is None
 
 
-def test_median_when_nothing_was_measured_then_none() -> None:
-    assert results(ours=[1]).median(ROW, "other") is None
+@pytest.mark.parametrize(
+    ("ours", "other", "ratio"),
+    [
+        # The machine was slow in one round.
+        ([100, 10, 100], [50, 5, 50], 2),
+        # A round is missing: medians are divided.
+        ([100, 102, 104], [50, 52], 2),
+        ([1], [], None),
+    ],
+)
+def test_ratio_when_there_are_rounds_of_both_then_is_that_within_rounds(
+    ours: list[float], other: list[float], ratio: float | None
+) -> None:
+    assert results(ours=ours, other=other).ratio((ROW, "ours"), (ROW, "other")) == ratio
 
 
-def test_ratio_when_the_machine_slows_for_a_round_then_it_stays_the_same() -> None:
-    made = results(ours=[100, 10, 100], other=[50, 5, 50])
+@pytest.mark.parametrize(
+    ("row", "figures", "best"),
+    [(ROW, {"a": 1, "b": 3, "c": 2}, "b"), (SLOWER_IS_WORSE, {"a": 1, "b": 3}, "a"), (ROW, {}, None)],
+)
+def test_best_when_rates_or_times_are_compared_then_the_fastest(
+    row: Row, figures: dict[str, float], best: str | None
+) -> None:
+    made = results(row, **{name: [value] for name, value in figures.items()})
 
-    assert made.ratio((ROW, "ours"), (ROW, "other")) == 2
-
-
-def test_ratio_when_a_round_is_missing_then_medians_are_divided() -> None:
-    made = results(ours=[100, 102, 104], other=[50, 52])
-
-    assert made.ratio((ROW, "ours"), (ROW, "other")) == 2
-
-
-def test_ratio_when_one_side_is_missing_then_none() -> None:
-    assert results(ours=[1]).ratio((ROW, "ours"), (ROW, "other")) is None
-
-
-def test_best_when_rates_then_the_largest() -> None:
-    assert results(a=[1], b=[3], c=[2]).best(ROW, ["a", "b", "c"]) == "b"
-
-
-def test_best_when_times_then_the_smallest() -> None:
-    assert results(SLOWER_IS_WORSE, a=[1], b=[3]).best(SLOWER_IS_WORSE, ["a", "b"]) == "a"
-
-
-def test_best_when_nobody_was_measured_then_none() -> None:
-    assert results().best(ROW, ["a"]) is None
+    assert made.best(row, ["a", "b", "c"]) == best
 
 
 def test_sections_when_asked_then_each_once_in_order() -> None:

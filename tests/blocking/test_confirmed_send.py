@@ -10,14 +10,8 @@ import trio_stomp.blocking
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import Hooks
 from trio_stomp.blocking import Client
-from trio_stomp.errors import BrokerError, ConnectionClosed, ConnectionLost, LocalProtocolError, StompError
-from trio_stomp.testing import (
-    Broker,
-    BrokerOptions,
-    SwallowReceipts,
-    ThreadedBroker,
-    run_broker_in_thread,
-)
+from trio_stomp.errors import ConnectionClosed, ConnectionLost, StompError
+from trio_stomp.testing import Broker, SwallowReceipts, ThreadedBroker
 from trio_stomp.types import Command, ConnectionInfo, SendCallback, Sending
 
 QUEUE = "/queue/confirmed"
@@ -60,36 +54,6 @@ class Sender:
             self._client.send(QUEUE, b"1", receipt=True)
         except StompError as error:
             self.raised.append(error)
-
-
-def test_send_when_other_messages_wait_in_the_lane_then_it_comes_after_them(
-    broker: ThreadedBroker, client: Client
-) -> None:
-    for number in range(300):
-        client.send(QUEUE, b"%d" % number)
-    client.send(QUEUE, b"300", receipt=True)
-
-    assert [each.body for each in broker.call(lambda inner: inner.messages(QUEUE))] == [
-        b"%d" % each for each in range(301)
-    ]
-
-
-def test_send_when_the_message_is_invalid_then_raised_and_nothing_is_sent(
-    broker: ThreadedBroker, client: Client
-) -> None:
-    with pytest.raises(LocalProtocolError):
-        client.send(QUEUE, b"", headers={"receipt": "mine"}, receipt=True)
-
-    client.send(QUEUE, b"1", receipt=True)
-    assert client.statistics().frames_sent == 1
-
-
-def test_send_when_the_broker_refuses_it_then_raised() -> None:
-    options = BrokerOptions(max_queue_length=1, errors_leave_open=True)
-    with run_broker_in_thread(options=options) as broker, trio_stomp.blocking.connect(broker.url) as client:
-        client.send(QUEUE, b"1", receipt=True)
-        with pytest.raises(BrokerError):
-            client.send(QUEUE, b"2", receipt=True)
 
 
 def test_send_when_interrupted_while_it_waits_then_given_up_and_not_sent_again(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 import trio
@@ -13,6 +15,7 @@ import trio_stomp.blocking
 from tests.blocking.conftest import left_running
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import AuthenticationError, ConnectError, ConnectionClosed, ConnectionLost, LocalProtocolError
+from trio_stomp.blocking import Client
 from trio_stomp.testing import (
     AnswerConnect,
     Broker,
@@ -40,21 +43,31 @@ def test_connect_when_left_well_then_all_is_sent_and_nothing_is_left(broker: Thr
     assert client.state.phase is Phase.CLOSED
 
 
-def test_connect_when_its_block_raises_then_that_very_error_leaves(broker: ThreadedBroker) -> None:
+# Of what both do, one body.
+EACH = pytest.mark.parametrize("opens", [trio_stomp.blocking.connect, trio_stomp.blocking.open])
+Opens = Callable[[str], AbstractContextManager[Client]]
+
+
+@EACH
+def test_block_when_it_raises_then_that_very_error_leaves_and_the_client_is_closed(
+    broker: ThreadedBroker, opens: Opens
+) -> None:
     error = ValueError("mine")
 
-    with pytest.raises(ValueError, match="mine") as caught, trio_stomp.blocking.connect(broker.url):
+    with pytest.raises(ValueError, match="mine") as caught, opens(broker.url) as client:
         raise error
 
     assert caught.value is error
+    assert client.state.phase is Phase.CLOSED
     assert not left_running()
 
 
-def test_connect_when_nothing_listens_then_connect_error_and_nothing_is_left() -> None:
+@EACH
+def test_connect_or_open_when_nothing_listens_then_connect_error_and_nothing_is_left(opens: Opens) -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 
-    with pytest.raises(ConnectError), trio_stomp.blocking.connect(url):
+    with pytest.raises(ConnectError), opens(url):
         pytest.fail("connected")
     assert not left_running()
 
@@ -86,6 +99,22 @@ def test_connect_when_interrupted_then_given_up_at_once(broker: ThreadedBroker, 
     while left_running() and time.monotonic() < deadline:
         pass
     assert not left_running()
+
+
+def test_credentials_when_asking_for_them_takes_too_long_then_connecting_ends_in_time(broker: ThreadedBroker) -> None:
+    answer = threading.Event()
+
+    def credentials() -> tuple[str, str]:
+        answer.wait(5)
+        return "ann", "s3cret"
+
+    begun = time.monotonic()
+    try:
+        with pytest.raises(ConnectError):
+            trio_stomp.blocking.open(broker.url, credentials=credentials, connect_timeout=0.05)
+        assert time.monotonic() - begun < 4
+    finally:
+        answer.set()
 
 
 def test_credentials_when_a_function_then_asked_in_another_thread() -> None:
@@ -160,19 +189,6 @@ def test_open_when_closed_by_several_threads_then_closed_once_for_all(broker: Th
     assert states == [Phase.CLOSED] * 4
 
 
-def test_open_when_used_as_a_block_that_raises_then_that_very_error_leaves_and_it_is_closed(
-    broker: ThreadedBroker,
-) -> None:
-    error = ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine") as caught, trio_stomp.blocking.open(broker.url) as client:
-        raise error
-
-    assert caught.value is error
-    assert client.state.phase is Phase.CLOSED
-    assert not left_running()
-
-
 def test_open_when_closed_within_its_block_then_leaving_does_nothing(broker: ThreadedBroker) -> None:
     with trio_stomp.blocking.connect(broker.url) as client:
         client.send(QUEUE, b"1")
@@ -215,15 +231,6 @@ def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_f
     client.close()
 
     assert client.state.phase is Phase.CLOSED
-    assert not left_running()
-
-
-def test_open_when_nothing_listens_then_connect_error_and_nothing_is_left() -> None:
-    with run_broker_in_thread() as gone:
-        url = gone.url
-
-    with pytest.raises(ConnectError):
-        trio_stomp.blocking.open(url)
     assert not left_running()
 
 

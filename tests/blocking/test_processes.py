@@ -96,18 +96,23 @@ def test_exit_when_a_client_is_open_and_an_exception_ends_the_program_then_statu
     assert bodies(broker) == ["sent"]
 
 
-def test_exit_when_a_block_was_entered_by_hand_and_never_left_then_ends(broker: ThreadedBroker) -> None:
-    run(
+@pytest.mark.parametrize("opens", ["connect(url)", "open(url)"])
+def test_exit_when_blocks_were_entered_by_hand_and_are_collected_after_the_client_then_ends(
+    broker: ThreadedBroker, opens: str
+) -> None:
+    done = run(
         broker,
-        """
-        manager = trio_stomp.blocking.connect(url)
+        f"""
+        manager = trio_stomp.blocking.{opens}
         client = manager.__enter__()
-        subscription = client.subscribe(QUEUE)
-        subscription.__enter__()
+        blocks = [client.subscribe("/queue/other"), client.publisher()]
+        for block in blocks:
+            block.__enter__()
         client.send(QUEUE, b"sent")
         """,
     )
 
+    assert "Traceback" not in done.stderr
     assert bodies(broker) == ["sent"]
 
 
@@ -251,20 +256,6 @@ def test_exit_when_several_clients_cannot_disconnect_then_not_waited_for_one_aft
     assert time.monotonic() - begun < 15
 
 
-def test_exit_when_a_block_is_collected_after_the_client_was_closed_then_ends(broker: ThreadedBroker) -> None:
-    done = run(
-        broker,
-        """
-        client = trio_stomp.blocking.open(url)
-        blocks = [client.subscribe(QUEUE), client.publisher()]
-        for block in blocks:
-            block.__enter__()
-        """,
-    )
-
-    assert "Traceback" not in done.stderr
-
-
 def test_exit_when_a_thread_pool_has_used_the_client_then_all_is_sent_and_nothing_is_printed(
     broker: ThreadedBroker,
 ) -> None:
@@ -357,6 +348,8 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
         client.send(QUEUE, b"before")
         subscription = client.subscribe("/queue/other").__enter__()
         if os.fork() == 0:
+            print(client.state.phase, client.state.healthy, repr(client).endswith(": closed>"))
+            print(client.state.cause)
             for use in (
                 lambda: client.send(QUEUE, b"lost"),
                 lambda: client.send(QUEUE, b"lost", receipt=True),
@@ -377,7 +370,10 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
         status=5,
     )
 
-    said = done.stdout.splitlines()
+    state, cause, *said = done.stdout.splitlines()
+    assert state == "Phase.CLOSED False True"
+    assert cause.startswith("this client was opened before os.fork()")
+    assert "or pass after_fork='reopen'" in cause
     assert len(said) == 4
     assert len(set(said)) == 1
     assert "open a client in each process" in said[0]
@@ -414,24 +410,32 @@ def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: T
 
 
 @NEEDS_FORK
-@pytest.mark.parametrize("call", ["send(QUEUE, b'x', receipt=True, timeout=0.2)", "request(QUEUE, b'x', timeout=0.2)"])
-def test_client_when_it_cannot_reopen_after_a_fork_then_its_time_limit_is_kept(
-    broker: ThreadedBroker, call: str
+def test_client_when_it_cannot_reopen_after_a_fork_then_the_time_limit_of_each_call_is_kept(
+    broker: ThreadedBroker,
 ) -> None:
     with running(
         broker,
-        f"""
+        """
         forever = trio_stomp.Reconnect(retry_first=True)
-        client = trio_stomp.blocking.open(url, reconnect=forever, after_fork="reopen")
+        client = trio_stomp.blocking.open(url, reconnect=forever, after_fork="reopen", timeout=0.1)
         print("connected", flush=True)
         sys.stdin.readline()
         if os.fork() == 0:
-            try:
-                client.{call}
-            except trio_stomp.OperationTimeout as error:
-                print(error, flush=True)
+            for call in (
+                lambda: client.send(QUEUE, b"x", receipt=True),
+                lambda: client.send_many([trio_stomp.OutgoingMessage(QUEUE, b"x")]),
+                lambda: client.request(QUEUE, b"x"),
+                lambda: client.publisher(),
+                lambda: client.subscribe(QUEUE),
+                lambda: client.transaction(),
+            ):
+                try:
+                    call()
+                except trio_stomp.OperationTimeout as error:
+                    print(error)
+            print("all", flush=True)
             sys.stdin.readline()
-            client.send(QUEUE, b"later", receipt=True)
+            client.send(QUEUE, b"later", receipt=True, timeout=30)
             sys.exit(0)
         os.wait()
         """,
@@ -442,15 +446,42 @@ def test_client_when_it_cannot_reopen_after_a_fork_then_its_time_limit_is_kept(
         broker.call(Broker.stop_listening)
         process.stdin.write("the broker is away\n")
         process.stdin.flush()
-        said = process.stdout.readline()
+        said = list(iter(process.stdout.readline, "all\n"))
         broker.call(Broker.start_listening)
         process.communicate("it is back\n", timeout=60)
 
-    assert said == (
-        f"{call.partition('(')[0]}() took longer than its timeout of 0.2 s; the client was not connected in this "
-        "process yet, and nothing was sent\n"
+    words = (
+        "took longer than its timeout of 0.1 s; the client was not connected in this process yet, and nothing was sent"
     )
+    verbs = ("send", "send_many", "request", "publisher", "subscribe", "transaction")
+    assert said == [f"{verb}() {words}\n" for verb in verbs]
     assert bodies(broker) == ["later"]
+
+
+@NEEDS_FORK
+def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_for_the_call(
+    broker: ThreadedBroker,
+) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        # As if another thread had it at the moment of the fork.
+        client._opened.naming.acquire()
+        if os.fork() == 0:
+            try:
+                client.request(QUEUE, b"x", timeout=0.3)
+            except trio_stomp.OperationTimeout as error:
+                print(type(error).__name__)
+            client.transaction()
+            os._exit(0)
+        os.wait()
+        client._opened.naming.release()
+        """,
+    )
+
+    assert done.stdout == "RequestTimeout\n"
+    assert bodies(broker) == ["x"]
 
 
 @NEEDS_FORK
@@ -480,27 +511,6 @@ def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_
         "0 1.2 True",
         "Phase.CONNECTED True True",
     ]
-
-
-@NEEDS_FORK
-def test_state_when_a_forked_process_may_not_use_the_client_then_closed(broker: ThreadedBroker) -> None:
-    done = run(
-        broker,
-        """
-        client = trio_stomp.blocking.open(url)
-        if os.fork() == 0:
-            print(client.state.phase, client.state.healthy, client.state.cause)
-            print(repr(client).endswith(": closed>"))
-            sys.exit(0)
-        os.wait()
-        assert client.state.healthy
-        """,
-    )
-
-    first, second = done.stdout.splitlines()
-    assert first.startswith("Phase.CLOSED False this client was opened before os.fork()")
-    assert "or pass after_fork='reopen'" in first
-    assert second == "True"
 
 
 @NEEDS_FORK

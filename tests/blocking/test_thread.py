@@ -160,10 +160,6 @@ def test_thread_when_it_crashes_then_calls_end_and_the_process_gets_another(capl
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-def test_call_when_it_ends_well_then_returns_what_it_returned() -> None:
-    assert run(where) == run(where) != threading.get_ident()
-
-
 def test_call_when_it_raises_then_that_very_error_with_the_frames_of_both_threads() -> None:
     error = ValueError("mine")
 
@@ -201,18 +197,6 @@ def test_call_when_it_raises_then_its_error_is_no_garbage_for_the_collector() ->
         assert gone[0]() is None
     finally:
         gc.enable()
-
-
-def test_call_when_made_then_sees_the_context_of_its_caller() -> None:
-    async def look() -> str:
-        await trio.lowlevel.checkpoint()
-        return color.get()
-
-    token = color.set("red")
-    try:
-        assert run(look) == "red"
-    finally:
-        color.reset(token)
 
 
 def test_call_when_interrupted_then_canceled_and_ended_before_the_interrupt_goes_on(ctrl_c: CtrlC) -> None:
@@ -305,36 +289,6 @@ def test_post_when_the_client_is_closed_then_refused(broker: ThreadedBroker) -> 
 # --- the queue ------------------------------------------------------------------------------------------------------
 
 
-def test_actions_when_posted_then_done_in_order(calls: Calls) -> None:
-    notes: list[int] = []
-    for number in range(1000):
-        calls.post(noting(notes, number))
-    calls.catch_up(None)
-
-    assert notes == list(range(1000))
-    assert calls.link.queue.is_empty
-
-
-def test_actions_when_posted_by_threads_then_each_keeps_its_order(calls: Calls) -> None:
-    notes: list[int] = []
-
-    def post_all(start: int) -> None:
-        for number in range(start, start + 500):
-            calls.post(noting(notes, number))
-
-    threads = [threading.Thread(target=post_all, args=(start,)) for start in (0, 1000, 2000)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    calls.catch_up(None)
-
-    assert sorted(notes) == [*range(500), *range(1000, 1500), *range(2000, 2500)]
-    for start in (0, 1000, 2000):
-        mine = [number for number in notes if start <= number < start + 500]
-        assert mine == sorted(mine)
-
-
 def test_action_when_posted_while_the_queue_rests_then_done_though_nothing_else_is_called(calls: Calls) -> None:
     for _ in range(200):
         done = threading.Event()
@@ -401,32 +355,8 @@ def test_post_when_too_much_waits_then_waits_for_room(calls: Calls) -> None:
     assert posted.is_set()
 
 
-def test_post_when_there_is_no_room_in_time_then_timeout_and_nothing_is_posted(calls: Calls) -> None:
-    gate, notes = trio.Event(), list[int]()
-    calls.post(gate.wait, 900_000)
-    for timeout in (0, 0.01):
-        with pytest.raises(OperationTimeout):
-            calls.post(noting(notes, 1), 900_000, timeout)
-    with pytest.raises(OperationTimeout):
-        calls.call(succeed, 0.01)
-    calls.link.thread.soon(gate.set)
-    calls.catch_up(None)
-
-    assert notes == []
-    assert calls.call(succeed, 60) == "done"
-
-
-def test_post_when_one_alone_is_larger_than_the_bound_then_taken(calls: Calls) -> None:
-    notes: list[int] = []
-    calls.post(noting(notes, 1), 10_000_000)
-    calls.catch_up(None)
-
-    assert notes == [1]
-
-
 def test_call_when_something_was_posted_then_comes_after_it_within_what_is_left_of_its_time(calls: Calls) -> None:
     notes: list[object] = []
-
     gate = trio.Event()
 
     async def slow() -> None:
@@ -562,20 +492,6 @@ def test_action_when_canceled_in_its_context_then_it_may_clean_up(broker: Thread
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
-
-
-def test_block_when_it_ends_well_then_manager_is_left_well_after_what_was_posted(calls: Calls) -> None:
-    recorder = Recorder()
-
-    async def note() -> None:
-        await trio.lowlevel.checkpoint()
-        recorder.notes.append("posted")
-
-    with entered(calls, recorder.manager(), None) as value:
-        assert value == "value"
-        calls.post(note)
-
-    assert recorder.notes == ["entered", "posted", "left"]
 
 
 def test_block_when_it_raises_then_manager_sees_it_and_it_goes_its_way_with_its_own_traceback(calls: Calls) -> None:

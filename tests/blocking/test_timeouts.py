@@ -12,7 +12,14 @@ import trio
 
 import trio_stomp.blocking
 from tests.kit.ctrl_c import CtrlC
-from trio_stomp import LocalProtocolError, OperationTimeout, OutgoingMessage, SubscriptionEnded, UnconfirmedTimeout
+from trio_stomp import (
+    LocalProtocolError,
+    OperationTimeout,
+    OutgoingMessage,
+    RequestTimeout,
+    SubscriptionEnded,
+    UnconfirmedTimeout,
+)
 from trio_stomp.blocking import Client, Message
 from trio_stomp.testing import SwallowReceipts, ThreadedBroker
 
@@ -63,7 +70,7 @@ def test_verb_when_the_broker_is_silent_then_timeout_and_the_client_works(
     ) as client:
         if name != "request":
             silence(broker)
-        with pytest.raises(OperationTimeout):
+        with pytest.raises(RequestTimeout if name == "request" else OperationTimeout):
             VERBS[name](client, None if is_default else SHORT)
         client.send("/queue/other", b"x", receipt=True, timeout=60)
 
@@ -99,15 +106,18 @@ def test_timeout_when_it_is_no_number_of_seconds_then_refused_at_the_call(client
             messages.messages(timeout=timeout)
 
 
-def test_plain_send_when_there_is_no_room_in_time_then_timeout_and_it_was_not_sent(
+def test_send_when_its_turn_does_not_come_in_time_then_timeout_and_it_was_not_sent(
     broker: ThreadedBroker, client: Client
 ) -> None:
     gate = trio.Event()
     client._calls.post(gate.wait)
     client.send(QUEUE, b"x" * 900_000)
-    for _ in range(2):
+    # There is no room for another one.
+    for timeout in (0, SHORT):
         with pytest.raises(OperationTimeout):
-            client.send(QUEUE, b"y" * 900_000, timeout=SHORT)
+            client.send(QUEUE, b"y" * 900_000, timeout=timeout)
+    with pytest.raises(OperationTimeout):
+        client.send(QUEUE, b"y", receipt=True, timeout=SHORT)
     client._calls.link.thread.soon(gate.set)
     client.send(QUEUE, b"z", receipt=True)
 

@@ -11,11 +11,11 @@ from trio_stomp.brokers import (
     GENERIC,
     RABBITMQ,
     RABBITMQ_4_3,
-    Profile,
     profile_for,
     profile_named,
 )
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.types import Profile
 
 
 @pytest.mark.parametrize(

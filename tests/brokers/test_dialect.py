@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from trio_stomp import QueueArguments
 from trio_stomp.brokers import (
     ACTIVEMQ,
     ARTEMIS,
@@ -12,14 +13,10 @@ from trio_stomp.brokers import (
     RABBITMQ,
     Dialect,
     Pairs,
-    Profile,
-    QueueArguments,
-    SendOptions,
-    SubscribeOptions,
     ends_browsing,
 )
 from trio_stomp.errors import LocalProtocolError, NotSupportedError
-from trio_stomp.protocol import Headers
+from trio_stomp.types import Headers, Profile, SendOptions, SubscribeOptions
 
 NOW = 1_700_000_000.5
 
@@ -72,13 +69,7 @@ SUBSCRIBED: list[tuple[SubscribeOptions, dict[str, Pairs]]] = [
     ({"queue_arguments": ARGUMENTS}, {"rabbitmq": SPELLED}),
     ({"stream_offset": "first"}, {"rabbitmq": [("x-stream-offset", "first")]}),
 ]
-PROFILES = {
-    "rabbitmq": RABBITMQ,
-    "activemq": ACTIVEMQ,
-    "artemis": ARTEMIS,
-    "embedded": EMBEDDED,
-    "unknown": GENERIC,
-}
+PROFILES = {"rabbitmq": RABBITMQ, "activemq": ACTIVEMQ, "artemis": ARTEMIS, "embedded": EMBEDDED, "unknown": GENERIC}
 EACH_PROFILE = pytest.mark.parametrize("profile", PROFILES)
 
 
@@ -118,11 +109,6 @@ def test_options_when_none_or_false_then_nothing_is_asked_of_any_broker(profile:
     nothing: SendOptions = {"persistent": False, "ttl": None, "priority": None, "delay": None, "group": None}
     assert dialect.send_headers(nothing, NOW) == []
     assert dialect.subscribe_headers({"selector": None, "durable": None, "browse": False, "stream_offset": None}) == []
-
-
-@pytest.mark.parametrize("name", ["rabbitmq", "activemq", "artemis", "embedded"])
-def test_durable_when_the_broker_is_known_then_it_has_headers_for_it(name: str) -> None:
-    assert PROFILES[name].dialect.subscribe_headers({"durable": "mine"})
 
 
 def test_refusal_when_it_is_read_then_it_names_the_broker_and_the_feature() -> None:

@@ -6,9 +6,11 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from trio_stomp.brokers import QueueArguments, SendOptions, SubscribeOptions, require_known, require_options
+from trio_stomp import QueueArguments
+from trio_stomp.brokers import require_known, require_options
 from trio_stomp.brokers.features import milliseconds
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.types import SendOptions, SubscribeOptions
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(1, 1000), (0.25, 250), (0.0001, 1), (86400 * 100, 8_640_000_000)])

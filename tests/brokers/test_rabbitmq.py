@@ -1,4 +1,4 @@
-"""The profile of RabbitMQ, its streams and its delivery numbers."""
+"""What only RabbitMQ has: streams, delivery numbers and queues that outlive their subscribers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from trio_stomp.brokers import (
     RABBITMQ,
-    NackMeaning,
-    StreamOffset,
     delivery_id,
     delivery_number,
     outlives_subscribers,
@@ -18,27 +16,7 @@ from trio_stomp.brokers import (
     swallowed_for,
 )
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol import Headers
-
-
-def test_rabbitmq_when_asked_for_prefetch_then_by_count() -> None:
-    assert RABBITMQ.prefetch(7) == [("prefetch-count", "7")]
-
-
-def test_rabbitmq_when_durable_then_the_queue_outlives_the_connection() -> None:
-    assert RABBITMQ.dialect.subscribe_headers({"durable": "mine"}) == [("durable", "true"), ("auto-delete", "false")]
-    assert not RABBITMQ.durable_needs_client_id
-    assert RABBITMQ.durable_ends_while_open
-
-
-def test_rabbitmq_when_nacked_then_requeued() -> None:
-    assert RABBITMQ.nack(Headers(), None) is NackMeaning.REQUEUE
-
-
-def test_rabbitmq_when_it_cancels_a_subscription_then_only_that_one_is_meant() -> None:
-    error = Headers({"message": "Server cancelled subscription", "subscription": "s-1"})
-    assert RABBITMQ.cancelled_subscription(error) == "s-1"
-    assert RABBITMQ.cancelled_subscription(Headers({"message": "not_found"})) is None
+from trio_stomp.types import Headers, StreamOffset
 
 
 @pytest.mark.parametrize(
@@ -79,11 +57,6 @@ def test_reads_stream_when_the_subscription_says_so_then_known() -> None:
     assert reads_stream([("prefetch-count", "1"), ("x-stream-offset", "next")])
     assert reads_stream([("x-queue-type", "stream")])
     assert not reads_stream([("x-queue-type", "quorum"), ("durable", "true")])
-
-
-def test_nack_when_the_message_is_of_a_stream_then_there_is_none() -> None:
-    assert RABBITMQ.nack(Headers({"x-stream-offset": "7"}), None) is NackMeaning.IMPOSSIBLE
-    assert RABBITMQ.nack(Headers({"x-stream-offset": "7"}), True) is NackMeaning.IMPOSSIBLE
 
 
 def test_swallowed_when_the_broker_names_a_tag_then_the_subscription_is_known() -> None:

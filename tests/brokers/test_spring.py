@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.brokers import ARTEMIS, GENERIC, RABBITMQ, SPRING, Profile, profile_of
-from trio_stomp.protocol import Headers
+from trio_stomp.brokers import ARTEMIS, GENERIC, RABBITMQ, SPRING, profile_of
+from trio_stomp.types import Headers, Profile
 
 
 @pytest.mark.parametrize(

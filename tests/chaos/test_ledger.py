@@ -46,25 +46,23 @@ def test_handle_when_a_message_comes_twice_then_it_is_a_duplicate_and_no_trouble
     assert not ledger.troubles
 
 
-def test_handle_when_a_message_comes_again_under_another_id_then_that_is_trouble(ledger: Ledger) -> None:
-    ledger.sending(5)
-    ledger.handle(ledger.body(5), "p-1")
-    ledger.handle(ledger.body(5), "p-2")
+@pytest.mark.parametrize(
+    ("sent", "ids", "trouble"),
+    [
+        (True, ["p-1", "p-2"], "another stable id"),
+        (True, [None], "without a stable id"),
+        (False, ["p-1"], "had not been sent"),
+    ],
+)
+def test_handle_when_its_id_is_wrong_or_nobody_had_sent_it_then_that_is_trouble(
+    ledger: Ledger, sent: bool, ids: list[str | None], trouble: str
+) -> None:
+    if sent:
+        ledger.sending(5)
+    for each in ids:
+        ledger.handle(ledger.body(5), each)
 
-    assert "another stable id" in ledger.troubles[0]
-
-
-def test_handle_when_it_has_no_stable_id_then_that_is_trouble(ledger: Ledger) -> None:
-    ledger.sending(5)
-    ledger.handle(ledger.body(5), None)
-
-    assert "without a stable id" in ledger.troubles[0]
-
-
-def test_handle_when_nobody_had_sent_it_then_that_is_trouble(ledger: Ledger) -> None:
-    ledger.handle(ledger.body(5), "p-1")
-
-    assert "had not been sent" in ledger.troubles[0]
+    assert trouble in ledger.troubles[0]
 
 
 @pytest.mark.parametrize("body", [b"", b"other 5 5\0\n", b"run x ", b"run 2000 2000\0\n"])

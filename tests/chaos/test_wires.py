@@ -17,7 +17,7 @@ from tests.chaos.wires import Befalls, Toward, Trap, Wire, open_wire
 from trio_stomp.testing import open_broker
 
 PATIENCE = 60.0
-QUIET = 0.2
+QUIET = 0.1
 
 
 @dataclass

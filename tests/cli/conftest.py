@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,23 +11,13 @@ from click.testing import CliRunner, Result
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import ThreadedBroker
 
-__all__ = ["Cli", "Pipe"]
-
-Pipe = tuple[BinaryIO, BinaryIO]
+__all__ = ["Cli"]
 
 
 class Cli(Protocol):
     """Runs ``trio-stomp`` with these arguments."""
 
     def __call__(self, *arguments: str, input: str | bytes | None = None) -> Result: ...  # noqa: A002  # click's name
-
-
-@pytest.fixture
-def pipe() -> Generator[Pipe]:
-    """Both ends of a pipe: to read, and to write."""
-    read_end, write_end = os.pipe()
-    with os.fdopen(read_end, "rb") as reader, os.fdopen(write_end, "wb", buffering=0) as writer:
-        yield reader, writer
 
 
 @pytest.fixture

@@ -8,15 +8,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import trio
-import trio.testing
 import trustme
 from click.testing import CliRunner
 
-from trio_stomp.cli.broker import BrokerArguments, read_users, serve
+import trio_stomp.blocking
+from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop
-from trio_stomp.testing import BrokerStatistics
 
 
 @contextmanager
@@ -70,15 +67,6 @@ def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(tmp_path: Path) 
     assert "s3cret" not in line
 
 
-def test_users_when_the_file_is_not_utf_8_then_said_without_its_content(tmp_path: Path) -> None:
-    (tmp_path / "users").write_bytes(b"ann:s3cret\xff\n")
-
-    with pytest.raises(CommandFailed, match="it is not UTF-8 text") as caught:
-        read_users(tmp_path / "users")
-
-    assert "s3cret" not in str(caught.value)
-
-
 def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -108,13 +96,6 @@ def test_broker_when_it_listens_at_a_path_then_it_is_its_url(tmp_path: Path) -> 
     assert status == 0
 
 
-def test_broker_when_an_origin_is_given_without_websocket_then_refused() -> None:
-    done = CliRunner().invoke(command_line, ["broker", "--port", "0", "--origin", "*"])
-
-    assert (done.exit_code, done.stdout) == (ExitCode.USAGE, "")
-    assert "--origin" in done.stderr
-
-
 @pytest.mark.parametrize(("given", "status"), [((), 403), (("--origin", "http://app.example"), 101)])
 def test_broker_when_a_web_page_connects_then_its_origin_has_to_be_allowed(given: tuple[str, ...], status: int) -> None:
     upgrade = (
@@ -129,18 +110,6 @@ def test_broker_when_a_web_page_connects_then_its_origin_has_to_be_allowed(given
             assert page.recv(4096).startswith(b"HTTP/1.1 %d " % status)
 
 
-@pytest.mark.parametrize("besides", ["--websocket", "--cert"])
-def test_broker_when_a_unix_socket_is_to_carry_more_then_a_matter_of_usage(besides: str, tmp_path: Path) -> None:
-    authority, pem = trustme.CA(), tmp_path / "broker.pem"
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
-    more = [besides, str(pem)] if besides == "--cert" else [besides]
-
-    done = CliRunner().invoke(command_line, ["broker", "--unix-socket", str(tmp_path / "broker"), *more])
-
-    assert done.exit_code == ExitCode.USAGE
-    assert "--unix-socket cannot be combined with" in done.stderr
-
-
 def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wsproto", None)
     monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_link", raising=False)
@@ -151,67 +120,30 @@ def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeyp
     assert "pip install 'trio-stomp[websocket]'" in done.stderr
 
 
-def test_broker_when_the_path_cannot_be_had_then_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "broker"
-
-    done = CliRunner().invoke(command_line, ["broker", "--unix-socket", str(path)])
-
-    assert done.exit_code == ExitCode.FAILED
-    assert f"cannot listen on {path}" in done.stderr
-
-
-@pytest.mark.parametrize("tls", [True, False])
-async def test_broker_when_told_to_stop_then_tells_what_it_did(
-    tls: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (("--origin", "*"), ExitCode.USAGE, "--origin"),
+        (("--prefetch", "0"), ExitCode.USAGE, "--prefetch"),
+        (("--heart-beat", "inf"), ExitCode.USAGE, "seconds of at least 0"),
+        (("--unix-socket", "FOLDER/s", "--websocket"), ExitCode.USAGE, "--unix-socket cannot be combined with"),
+        (("--unix-socket", "FOLDER/s", "--cert", "FOLDER/own.pem"), ExitCode.USAGE, "cannot be combined with"),
+        (("--cert", "FOLDER/empty"), ExitCode.USAGE, "expected PEM"),
+        (("--unix-socket", "FOLDER/none/s"), ExitCode.FAILED, "cannot listen on FOLDER/none/s"),
+    ],
+)
+def test_broker_when_it_cannot_be_meant_or_done_then_says_why(
+    arguments: tuple[str, ...], code: ExitCode, why: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "broker.pem"
-    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(file)
-    arguments = BrokerArguments(
-        host="127.0.0.1",
-        port=0,
-        websocket=False,
-        unix_socket=None,
-        users=None,
-        vhost=(),
-        cert=file if tls else None,
-        key=None,
-        nack="requeue",
-        max_deliveries=5,
-        dead_letter="",
-        prefetch=None,
-        heart_beat=1.0,
-        server="RabbitMQ/3",
-        bare_queues=False,
-        max_message_bytes=1000,
-        max_queue_bytes=10_000,
-        max_stored_bytes=100_000,
-        max_connections=10,
+    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+    (tmp_path / "empty").touch()
+
+    done = CliRunner().invoke(
+        command_line, ["broker", "--port", "0", *(each.replace("FOLDER", str(tmp_path)) for each in arguments)]
     )
-    stop = Stop()
-    found: list[BrokerStatistics] = []
 
-    async def run() -> None:
-        found.append(await serve(arguments, stop))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run)
-        await trio.testing.wait_all_tasks_blocked()
-        line = capsys.readouterr().out
-        async with await trio.open_tcp_stream("127.0.0.1", port_in(line)):
-            await trio.testing.wait_all_tasks_blocked(0.01)
-        stop.request(signal.SIGINT)
-
-    assert line.startswith("listening on stomps://" if tls else "listening on stomp://")
-    assert found[0].connections == 1
-    assert stop.code is ExitCode.OK
-    options = arguments.options()
-    assert (options.dead_letter, options.server, options.logins) == (None, "RabbitMQ/3", None)
-
-
-def test_broker_when_an_option_makes_no_sense_then_a_matter_of_usage() -> None:
-    done = CliRunner().invoke(command_line, ["broker", "--port", "0", "--heart-beat", "inf", "--prefetch", "0"])
-
-    assert done.exit_code == ExitCode.USAGE
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert why.replace("FOLDER", str(tmp_path)) in done.stderr
 
 
 def test_broker_when_the_port_is_taken_then_says_so() -> None:
@@ -223,49 +155,45 @@ def test_broker_when_the_port_is_taken_then_says_so() -> None:
     assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
 
 
-def test_broker_when_a_file_cannot_be_used_then_says_which(tmp_path: Path) -> None:
-    file = tmp_path / "broker.pem"
-    file.touch()
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "has no users"),
+        (b"ann:x\ns3cret\n", ":2: expected user:passcode"),
+        (b":s3cret\n", ":1: expected"),
+        (b"ann:s3cret\xff\n", "it is not UTF-8 text"),
+    ],
+)
+def test_broker_when_its_users_cannot_be_read_then_says_why_without_showing_them(
+    content: bytes, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "users").write_bytes(content)
 
-    done = CliRunner().invoke(command_line, ["broker", "--cert", str(file)])
+    done = CliRunner().invoke(command_line, ["broker", "--port", "0", "--users", str(tmp_path / "users")])
 
     assert done.exit_code == ExitCode.USAGE
-    assert "expected PEM" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [("", "has no users"), ("ann:x\ns3cret\n", ":2: expected user:passcode"), (":x\n", ":1: expected")],
-)
-def test_users_when_the_file_has_none_then_said_so_without_showing_it(tmp_path: Path, text: str, why: str) -> None:
-    file = tmp_path / "users"
-    file.write_text(text, "utf-8")
-
-    with pytest.raises(CommandFailed, match=why) as caught:
-        read_users(file)
-
-    assert "s3cret" not in str(caught.value)
+    assert why in done.stderr
+    assert "s3cret" not in done.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "warned"),
-    [(["--host", "::"], True), (["--host", "localhost"], False), (["--host", "127.0.0.1"], False)],
+    [
+        (("--host", "::"), True),
+        (("--host", "::", "--users", "USERS"), False),
+        (("--host", "localhost"), False),
+    ],
 )
-def test_broker_when_others_can_reach_it_and_all_may_enter_then_warns(arguments: list[str], warned: bool) -> None:
-    with running(*arguments) as (process, line):
+def test_broker_when_others_can_reach_it_and_all_may_enter_then_warns(
+    arguments: tuple[str, ...], warned: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "users").write_text("ann:s3cret\n", "utf-8")
+    with running(*(each.replace("USERS", str(tmp_path / "users")) for each in arguments)) as (process, line):
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=120)
 
     assert line.startswith("listening on ")
     assert ("WARNING" in errors and "--users" in errors) is warned
-
-
-def test_broker_when_users_are_named_then_does_not_warn(tmp_path: Path) -> None:
-    users = tmp_path / "users"
-    users.write_text("ann:s3cret\n", "utf-8")
-    with running("--host", "::", "--users", str(users)) as (process, _):
-        process.send_signal(signal.SIGTERM)
-        assert "WARNING" not in process.communicate(timeout=120)[1]
 
 
 def test_broker_when_told_its_limits_then_has_them() -> None:
@@ -276,3 +204,16 @@ def test_broker_when_told_its_limits_then_has_them() -> None:
 
     assert short.exit_code == 0
     assert long.exit_code != 0
+
+
+def test_broker_when_dead_letters_go_nowhere_then_dropped() -> None:
+    with running("--server", "own/1", "--nack", "dead-letter", "--dead-letter", "") as (_, line):
+        with trio_stomp.blocking.connect(f"stomp://127.0.0.1:{port_in(line)}") as client:
+            assert client.server == "own/1"
+            client.send("/queue/a", b"one")
+            with client.subscribe("/queue/a") as messages, client.subscribe("/queue/dead-letter") as dead_letters:
+                messages.receive(timeout=60).nack(receipt=True)
+                with pytest.raises(TimeoutError):
+                    dead_letters.receive(timeout=0.05)
+                with pytest.raises(TimeoutError):
+                    messages.receive(timeout=0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trio_stomp.cli.running import ExitCode
+from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import ThreadedBroker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its shell has no such redirections")

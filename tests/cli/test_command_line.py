@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.commands import Command, CommandGroup
-from trio_stomp.cli.running import ExitCode
 
 command_line.load_all()
 COMMANDS = [
@@ -32,18 +32,14 @@ def test_command_line_when_asked_for_help_then_lists_its_commands() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(command_line.commands))
-def test_command_when_asked_for_help_then_each_option_and_the_command_explain_themselves(name: str) -> None:
+def test_command_when_asked_for_help_then_explains_itself_and_each_option_in_groups_and_with_examples(
+    name: str,
+) -> None:
     command = command_line.commands[name]
-
-    assert command.help
-    unexplained = [option.name for option in command.params if isinstance(option, click.Option) and not option.help]
-    assert unexplained == []
-
-
-@pytest.mark.parametrize("name", sorted(command_line.commands))
-def test_command_when_asked_for_help_then_options_are_grouped_and_examples_shown(name: str) -> None:
     shown = CliRunner().invoke(command_line, [name, "--help"], env={"COLUMNS": "80"}).stdout
 
+    assert command.help
+    assert [each.name for each in command.params if isinstance(each, click.Option) and not each.help] == []
     assert "\nExamples:\n  " in shown
     assert "\nOptions:\n" not in shown
     # Whichever the command, they are where the eye looks for them.
@@ -96,11 +92,6 @@ def test_command_line_when_verbose_anywhere_then_logs(
     assert levels == ([] if level is None else [level])
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["send", "--nonsense"]])
-def test_command_line_when_it_cannot_be_read_then_ends_with_two(arguments: list[str]) -> None:
-    assert CliRunner().invoke(command_line, arguments).exit_code == 2
-
-
 @pytest.mark.parametrize(
     ("given", "hint"),
     [("pub", "did you mean 'send'"), ("sbscribe", "did you mean 'subscribe'"), ("zzz", "there are bench, broker")],
@@ -126,3 +117,9 @@ def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> No
     loaded = set(done.stderr.split())
     assert "click" in loaded
     assert loaded.isdisjoint({"trio_stomp.testing", "trio_stomp.cli.send", "rich.table", "trio"})
+
+
+def test_exit_codes_when_documented_then_those_that_these_tests_expect() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text("utf-8")
+
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == list(ExitCode)

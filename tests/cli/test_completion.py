@@ -5,8 +5,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.running import ExitCode
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -15,12 +15,11 @@ import trustme
 from rich.console import Console
 
 from tests.cli.conftest import Cli
+from tests.cli.exit_code import ExitCode
 from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port
 from trio_stomp.cli.doctor import Finding, Status, Step, diagnose, exit_code_for, print_finding
-from trio_stomp.cli.running import ExitCode
-from trio_stomp.errors import LocalProtocolError
-from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ThreadedBroker, open_broker
+from trio_stomp.testing import AnswerConnect, BrokerOptions, ThreadedBroker, open_broker
 from trio_stomp.types import Command, ConnectOptions
 
 FAILURE = Finding(Step.LOGIN, Status.FAILED, "no\n\x1b[2J", ("try again",))
@@ -211,18 +210,17 @@ async def test_doctor_when_the_broker_has_vhosts_or_not_then_says_so(server: str
 
 
 @pytest.mark.parametrize(
-    ("server", "profile", "status", "what"),
+    ("server", "options", "status", "what"),
     [
-        ("ActiveMQ-Artemis/2.44.0 x", None, Status.OK, "ActiveMQ-Artemis 2.44.0; profile ActiveMQ Artemis"),
-        ("odd  header", None, Status.WARNING, "'odd  header'"),
-        ("Spring", "artemis", Status.OK, "Spring; treated as ActiveMQ Artemis, as --profile says"),
+        ("ActiveMQ-Artemis/2.44.0 x", {}, Status.OK, "ActiveMQ-Artemis 2.44.0; profile ActiveMQ Artemis"),
+        ("odd  header", {}, Status.WARNING, "'odd  header'"),
+        ("Spring", {"profile": "artemis"}, Status.OK, "Spring; treated as ActiveMQ Artemis, as --profile says"),
     ],
 )
 async def test_doctor_when_the_broker_names_itself_then_says_what_that_means(
-    server: str, profile: str | None, status: Status, what: str
+    server: str, options: ConnectOptions, status: Status, what: str
 ) -> None:
     async with open_broker(options=BrokerOptions(server=server, heart_beat=(0, 0))) as broker:
-        options = ConnectOptions() if profile is None else ConnectOptions(profile="artemis")
         _, findings = await diagnosed(broker.url, **options)
 
     assert (findings[Step.BROKER].status, findings[Step.BROKER].what) == (status, what)
@@ -356,13 +354,6 @@ async def test_doctor_when_there_are_no_heart_beats_then_a_warning() -> None:
     assert "STOMP 1.0 has no heart-beats" in none[Step.HEART_BEAT].advice[0]
 
 
-async def test_doctor_when_the_url_is_invalid_then_refused_without_showing_it() -> None:
-    with pytest.raises(LocalProtocolError) as caught:
-        await diagnosed("stomp+unix://ann:s3cret@host/x")
-
-    assert "s3cret" not in str(caught.value)
-
-
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -402,20 +393,12 @@ def test_doctor_when_several_brokers_are_named_then_each_is_examined(
     assert set(refused["steps"][1]) == {"step", "status", "what", "advice"}
 
 
-def test_doctor_when_the_url_is_none_then_a_matter_of_usage(cli: Cli) -> None:
-    done = cli("doctor", "-u", "http://ann:s3cret@host")
+@pytest.mark.parametrize("url", ["http://ann:s3cret@host", "stomp+unix://ann:s3cret@host/x"])
+def test_doctor_when_the_url_is_none_then_a_matter_of_usage(cli: Cli, url: str) -> None:
+    done = cli("doctor", "-u", url)
 
     assert done.exit_code == ExitCode.USAGE
     assert "s3cret" not in done.output
-
-
-def test_doctor_when_nothing_listens_then_says_so(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
-    stomp_broker_thread.call(Broker.stop_listening)
-
-    done = cli("doctor")
-
-    assert done.exit_code == ExitCode.NOT_CONNECTED
-    assert "Connection refused" in done.stdout
 
 
 @pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "✗"), ("ascii", "x")])
@@ -444,4 +427,4 @@ def test_finding_when_printed_then_harmless_and_in_what_the_output_can_hold(enco
 def test_exit_code_when_a_step_failed_then_that_of_connecting(failed: Step | None, code: ExitCode) -> None:
     findings = [Finding(step, Status.FAILED if step is failed else Status.WARNING, "") for step in Step]
 
-    assert exit_code_for(findings) is code
+    assert int(exit_code_for(findings)) == code

@@ -4,9 +4,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
-from trio_stomp.cli.entry import main, missing
+from trio_stomp.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,13 +38,6 @@ def test_main_when_run_as_a_module_then_is_the_command() -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("trio-stomp, version ")
-
-
-@pytest.mark.parametrize(
-    ("needed", "expected"), [(("click", "rich"), []), (("click", "no_such_package"), ["no_such_package"])]
-)
-def test_missing_when_asked_then_names_what_is_not_installed(needed: tuple[str, ...], expected: list[str]) -> None:
-    assert missing(needed) == expected
 
 
 def test_script_when_installed_then_leads_to_main() -> None:

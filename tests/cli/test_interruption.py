@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -14,9 +15,8 @@ from typing import Protocol
 import pytest
 import trio
 
+from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.running import ExitCode
-from trio_stomp.cli.saved_contexts import ContextStore
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
 
 pytest.importorskip("fcntl", reason="spools are not for Windows")
@@ -275,7 +275,7 @@ def test_context_when_added_with_a_prompt_then_the_passcode_is_saved_and_never_s
 
     assert status == 0
     assert b"s3cret" not in terminal.shown
-    assert ContextStore(tmp_path / "trio-stomp").passcode_of("prod") == "s3cret"
+    assert json.loads((tmp_path / "trio-stomp" / "passcodes.json").read_text("utf-8")) == {"prod": "s3cret"}
     assert terminal.echoes
 
 

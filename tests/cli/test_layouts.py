@@ -1,11 +1,11 @@
 import json
 
-import click
 import pytest
 
+from tests.cli.conftest import Cli
 from tests.cli.delivering import delivered
+from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.layouts import FIELDS, Layout, MessageFormat
-from trio_stomp.cli.running import CommandFailed, ExitCode
 
 
 async def test_body_when_printed_to_a_file_then_octet_for_octet_and_ended() -> None:
@@ -93,27 +93,23 @@ async def test_format_when_shown_by_a_terminal_then_no_field_drives_it(field: st
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("arguments", "why"),
     [
-        ("{nonsense}", "unknown field 'nonsense'; expected one of base64, body"),
-        ("{}", "unknown field ''"),
-        ("{id", "a single '{'"),
-        ("id}", "a single '}'"),
-        (r"\q", r"unknown escape '\\\\q'"),
-        (r"\x4", r"unknown escape '\\\\x'"),
-        ("\\", "unknown escape"),
+        (("--format", "{nonsense}"), "unknown field 'nonsense'; expected one of base64, body"),
+        (("--format", "{}"), "unknown field ''"),
+        (("--format", "{id"), "a single '{'"),
+        (("--format", "id}"), "a single '}'"),
+        (("--format", r"\q"), r"unknown escape '\\q'"),
+        (("--format", r"\x4"), r"unknown escape '\\x'"),
+        (("--format", "\\"), "unknown escape"),
+        (("--format", "{id}", "--headers"), "--format excludes"),
+        (("--format", "{id}", "--json"), "--format excludes"),
+        (("--format", "{id}", "--timestamps"), "--timestamps is for text"),
+        (("--json", "--timestamps"), "--timestamps is for text"),
     ],
 )
-def test_format_when_it_cannot_be_read_then_says_what_is_expected(text: str, why: str) -> None:
-    with pytest.raises(click.BadParameter, match=why):
-        MessageFormat.parse(text)
+def test_layout_when_it_cannot_be_meant_then_says_why(cli: Cli, arguments: tuple[str, ...], why: str) -> None:
+    done = cli("subscribe", "/queue/a", *arguments)
 
-
-@pytest.mark.parametrize("other", [{"headers": True}, {"as_json": True}])
-def test_layout_when_a_format_excludes_the_rest_then_a_matter_of_usage(other: dict[str, bool]) -> None:
-    layout = Layout(format=MessageFormat.parse("{id}"), headers="headers" in other, as_json="as_json" in other)
-
-    with pytest.raises(CommandFailed, match="--format excludes") as caught:
-        layout.check()
-
-    assert caught.value.code is ExitCode.USAGE
+    assert done.exit_code == ExitCode.USAGE
+    assert why in done.stderr

@@ -7,20 +7,13 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from tests.cli.conftest import Cli
+from tests.cli.exit_code import ExitCode
 from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
-from trio_stomp.cli.options import (
-    DEFAULT_URL,
-    SECONDS,
-    LinkOptions,
-    gathered,
-    header_of,
-    heart_beat_of,
-    link_options,
-    match_of,
-)
+from trio_stomp.cli.options import DEFAULT_URL, LinkOptions, gathered, link_options
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.running import CommandFailed
 from trio_stomp.session import Settings
 
 
@@ -83,24 +76,15 @@ def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
     }
 
 
-def test_options_when_in_the_environment_then_read_from_there(parse: Parse, tmp_path: Path) -> None:
-    file = tmp_path / "passcode"
-    file.write_text("y\n", "utf-8")
-
-    assert parse(TRIO_STOMP_URL="stomp://a, stomp://b").url == ("stomp://a", "stomp://b")
-    options = parse(TRIO_STOMP_URL="stomp://a stomp://b", TRIO_STOMP_LOGIN="ann", TRIO_STOMP_PASSCODE_FILE=str(file))
-
-    assert options.url == ("stomp://a", "stomp://b")
-    assert options.login == "ann"
-    assert options.passcode({}) == "y"
-
-
 def test_options_when_in_the_environment_then_each_means_what_it_means_to_a_program(
     parse: Parse, tmp_path: Path
 ) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+    (tmp_path / "passcode").write_text("y\n", "utf-8")
     environment = {
-        "TRIO_STOMP_URL": "stomps://a",
+        "TRIO_STOMP_URL": "stomps://a, stomps://b stomps://c",
+        "TRIO_STOMP_LOGIN": "ann",
+        "TRIO_STOMP_PASSCODE_FILE": str(tmp_path / "passcode"),
         "TRIO_STOMP_VHOST": "test",
         "TRIO_STOMP_TLS_CA_FILE": str(tmp_path / "ca.pem"),
         "TRIO_STOMP_HEART_BEAT": "10",
@@ -112,8 +96,10 @@ def test_options_when_in_the_environment_then_each_means_what_it_means_to_a_prog
 
     options, program = parse(**environment), dict(options_from_environment(environment))
 
+    assert options.url == ("stomps://a", "stomps://b", "stomps://c")
     assert list(options.url) == program.pop("urls")
-    command = {name: each for name, each in options.connect_options(None).items() if each not in (None, ())}
+    given = options.connect_options(options.passcode({}))
+    command = {name: each for name, each in given.items() if each not in (None, ())}
     contexts = [each.pop("tls") for each in (command, program)]
     assert [len(each.get_ca_certs()) for each in contexts if isinstance(each, ssl.SSLContext)] == [1, 1]
     assert command == program
@@ -131,26 +117,27 @@ def test_tls_when_files_are_given_then_a_context_that_trusts_them_alone(parse: P
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert len(context.get_ca_certs()) == 1
-    with pytest.raises(CommandFailed, match="use stomps://"):
-        parse("-u", "stomp://a", *files).tls()
 
 
-def test_tls_when_a_file_is_no_certificate_then_says_which(parse: Parse, tmp_path: Path) -> None:
-    file = tmp_path / "ca.pem"
-    file.write_text("nothing", "utf-8")
+@pytest.mark.parametrize(
+    ("url", "option", "why"),
+    [
+        ("stomps://a", "--ca", "given.pem): "),
+        ("stomps://a", "--ca", "expected PEM"),
+        ("stomps://a", "--cert", "expected PEM"),
+        ("stomps://a", "--key", "--key requires --cert"),
+        ("stomp://a", "--ca", "use stomps://"),
+    ],
+)
+def test_tls_when_a_file_cannot_be_used_then_says_why(
+    cli: Cli, tmp_path: Path, url: str, option: str, why: str
+) -> None:
+    (tmp_path / "given.pem").write_text("nothing", "utf-8")
 
-    with pytest.raises(CommandFailed, match=r"ca\.pem.*expected PEM") as caught:
-        parse("-u", "stomps://a", "--ca", str(file)).tls()
+    done = cli("ping", "-u", url, option, str(tmp_path / "given.pem"))
 
-    assert caught.value.code is ExitCode.USAGE
-
-
-def test_tls_when_there_is_a_key_without_a_certificate_then_says_so(parse: Parse, tmp_path: Path) -> None:
-    file = tmp_path / "key.pem"
-    file.touch()
-
-    with pytest.raises(CommandFailed, match="requires --cert"):
-        parse("-u", "stomps://a", "--key", str(file)).tls()
+    assert done.exit_code == ExitCode.USAGE
+    assert why in done.stderr
 
 
 def test_command_line_when_looked_at_then_takes_no_passcode_as_an_argument() -> None:
@@ -190,35 +177,35 @@ def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
     assert sources(file=file, variable="other").find() == " s3cret:x "
 
 
-def test_passcode_when_in_the_url_then_left_there() -> None:
-    assert sources(url="stomp://ann:x@host", variable="other").find() is None
+@pytest.mark.parametrize(
+    ("given", "passcode"),
+    [
+        pytest.param(sources(), None, id="nobody is named"),
+        pytest.param(sources(login="ann"), "answer to 'Passcode of ann'", id="a login and a terminal"),
+        pytest.param(sources(login="ann", terminal=False), None, id="a login alone"),
+        pytest.param(sources(url="stomp://ann@host"), "answer to 'Passcode of ann'", id="a login in the URL"),
+        pytest.param(sources(url="stomp://ann@host", terminal=False), None, id="the same without a terminal"),
+        pytest.param(sources(variable="x", login="ann"), "x", id="the variable before a prompt"),
+        pytest.param(sources(url="stomp://ann:x@host", variable="y"), None, id="the URL, where it stays, before that"),
+        pytest.param(
+            sources(asked_for=True, file=Path("/none"), url="stomp://ann:x@host", variable="y"),
+            "answer to 'Passcode of ann'",
+            id="asked for, before all others",
+        ),
+        pytest.param(sources(url="stomp://ann:x[y@host"), None, id="a URL that cannot be read, left to who connects"),
+    ],
+)
+def test_passcode_when_it_may_be_in_several_places_then_the_first_counts(
+    given: PasscodeSources, passcode: str | None
+) -> None:
+    assert given.find() == passcode
 
 
-def test_passcode_when_in_the_environment_then_found() -> None:
-    assert sources(variable="x", login="ann").find() == "x"
+def test_passcode_when_nobody_can_be_asked_then_says_what_to_do(cli: Cli) -> None:
+    done = cli("ping", "--ask-passcode")
 
-
-def test_passcode_when_asked_for_then_before_all_others(tmp_path: Path) -> None:
-    found = sources(asked_for=True, file=tmp_path / "none", url="stomp://ann:x@host", variable="y").find()
-
-    assert found == "answer to 'Passcode of ann'"
-
-
-@pytest.mark.parametrize(("login", "url"), [("ann", "stomp://host"), (None, "stomp://ann@host")])
-def test_passcode_when_somebody_is_named_and_it_is_nowhere_then_asked_for(login: str | None, url: str) -> None:
-    assert sources(login=login, url=url).find() == "answer to 'Passcode of ann'"
-    assert sources(login=login, url=url, terminal=False).find() is None
-
-
-def test_passcode_when_nobody_is_named_then_none() -> None:
-    assert sources().find() is None
-
-
-def test_passcode_when_nobody_can_be_asked_then_says_what_to_do() -> None:
-    with pytest.raises(CommandFailed, match="--passcode-file") as caught:
-        sources(asked_for=True, terminal=False).find()
-
-    assert caught.value.code is ExitCode.USAGE
+    assert done.exit_code == ExitCode.USAGE
+    assert "--passcode-file" in done.stderr
 
 
 @pytest.mark.parametrize("data", [None, b"\xffsecret"])
@@ -239,36 +226,9 @@ def test_passcode_when_the_url_cannot_be_read_then_left_to_who_connects() -> Non
     assert sources(url="stomp://ann:x[y@host").find() is None
 
 
-@pytest.mark.parametrize(
-    ("text", "pair"), [("priority:9", ("priority", "9")), ("url: http://x", ("url", "http://x")), ("a:", ("a", ""))]
-)
-def test_header_when_written_with_a_colon_then_split_at_the_first(text: str, pair: tuple[str, str]) -> None:
-    assert header_of(text) == pair
-    assert header_of(pair) == pair
-
-
-@pytest.mark.parametrize("text", ["priority", ":9", " : 9"])
-def test_header_when_it_is_none_then_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="NAME:VALUE"):
-        header_of(text)
-
-
-def test_match_when_written_with_an_equals_sign_then_split() -> None:
-    assert match_of("kind=a=b") == ("kind", "a=b")
-    with pytest.raises(click.BadParameter, match="NAME=VALUE"):
-        match_of("kind:a")
-
-
-def test_heart_beat_when_two_numbers_then_read() -> None:
-    assert heart_beat_of("1.5, 0") == (1.5, 0.0)
-    assert heart_beat_of((1.0, 2.0)) == (1.0, 2.0)
-    assert heart_beat_of("10") == (10.0, 10.0)
-
-
-@pytest.mark.parametrize("text", ["", "a", "a,b", "1,2,3"])
-def test_heart_beat_when_it_is_none_then_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="two numbers"):
-        heart_beat_of(text)
+@pytest.mark.parametrize(("text", "pair"), [("1.5, 0", (1.5, 0.0)), ("10", (10.0, 10.0))])
+def test_heart_beat_when_one_number_or_two_then_read(parse: Parse, text: str, pair: tuple[float, float]) -> None:
+    assert parse("--heart-beat", text).heart_beat == pair
 
 
 @pytest.mark.parametrize(
@@ -279,12 +239,20 @@ def test_time_when_it_has_a_unit_or_not_then_read_in_seconds(parse: Parse, text:
     assert parse("--connect-timeout", text).connect_timeout == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "s", "5x", "5 parsecs", "5sm", "ten"])
-def test_time_when_it_is_none_then_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="expected seconds, or a time such as 500ms, 5s, 2m or 1h, got"):
-        SECONDS.convert(text, None, None)
+@pytest.mark.parametrize(
+    ("option", "text", "why"),
+    [
+        *(("--heart-beat", text, "expected two numbers of seconds") for text in ("", "a", "a,b", "1,2,3")),
+        *(
+            ("--connect-timeout", text, "expected seconds, or a time such as 500ms, 5s, 2m or 1h, got")
+            for text in ("", "s", "5x", "5 parsecs", "5sm", "ten")
+        ),
+        ("--connect-timeout", "0ms", "not in the range"),
+        ("--connect-header", "priority", "NAME:VALUE"),
+    ],
+)
+def test_option_when_its_value_is_invalid_then_refused(cli: Cli, option: str, text: str, why: str) -> None:
+    done = cli("ping", option, text)
 
-
-def test_time_when_it_is_zero_then_refused() -> None:
-    with pytest.raises(click.BadParameter, match="not in the range"):
-        SECONDS.convert("0ms", None, None)
+    assert done.exit_code == ExitCode.USAGE
+    assert why in done.stderr

@@ -4,7 +4,7 @@ import json
 
 import trio_stomp
 from tests.cli.conftest import Cli
-from trio_stomp.cli.running import ExitCode
+from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import SwallowReceipts, ThreadedBroker
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.conftest import Cli
-from trio_stomp.cli.running import ExitCode
+from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import Broker, ThreadedBroker
 
 

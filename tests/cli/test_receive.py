@@ -12,17 +12,17 @@ import pytest
 import trio
 
 from tests.cli.conftest import Cli
-from trio_stomp.cli.running import ExitCode
+from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Command
 
 pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 
+from trio_stomp.spark import ReceiverState, status
 from trio_stomp.spark.intake_options import STREAM, destination_folder
-from trio_stomp.spark.receiver_status import ReceiverState, read_status
 from trio_stomp.spark.segments import list_spool, open_batches
-from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
+from trio_stomp.spark.spool_store import SpoolLocation
 
 # As where a package is not installed.
 WITHOUT = "import sys; sys.modules[{!r}] = None; from trio_stomp.cli import main; main()"
@@ -47,21 +47,15 @@ def wait_until_left(broker: ThreadedBroker, left: int) -> None:
     broker.call(partial(wait, left=left))
 
 
-def store_in(folder: Path) -> SpoolStore:
-    return SpoolLocation.of(str(folder)).open(destination_folder("/queue/a"), STREAM)
-
-
 def bodies_in(folder: Path) -> list[bytes]:
-    store = store_in(folder)
+    store = SpoolLocation.of(str(folder)).open(destination_folder("/queue/a"), STREAM)
     segments = [each for found in list_spool(store).segments.values() for each in found]
     batches = [batch for each in segments for batch in open_batches(store, store.path(each.name), ["body"])]
     return [body for batch in batches for body in batch.to_pydict()["body"]]
 
 
 def states_in(folder: Path) -> list[ReceiverState]:
-    store = store_in(folder)
-    found = (read_status(store, shard) for shard in list_spool(store).statuses)
-    return [each.state for each in found if each is not None]
+    return [receiver.state for each in status(str(folder)).destinations for receiver in each.receivers]
 
 
 def test_receive_when_nothing_comes_any_more_then_all_is_in_the_spool_and_acknowledged(

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.cli.exit_code import ExitCode
 from trio_stomp import blocking
-from trio_stomp.cli.running import ExitCode
 from trio_stomp.testing import Broker, ThreadedBroker
 
 PATIENCE = 60.0

@@ -7,7 +7,7 @@ import trio
 
 import trio_stomp
 from tests.cli.conftest import Cli
-from trio_stomp.cli.running import ExitCode
+from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import ThreadedBroker
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from trio_stomp.cli.running import ExitCode
+from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import BrokerOptions, QueuedMessage, SwallowReceipts, ThreadedBroker
 
 
@@ -19,12 +19,14 @@ def bodies(broker: ThreadedBroker, destination: str = "/queue/a") -> list[bytes]
 
 
 def test_send_when_given_bodies_then_each_is_a_message(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
-    done = cli("send", "/queue/a", "one", "zwö", "-H", "shop: 7", "-t", "text/html")
+    given = ("-H", "shop: 7", "-H", "site: http://x", "-H", "note:")
+    done = cli("send", "/queue/a", "one", "zwö", *given, "-t", "text/html")
 
     assert (done.exit_code, done.output) == (0, "")
     assert bodies(stomp_broker_thread) == [b"one", "zwö".encode()]
     headers = queued(stomp_broker_thread)[0].headers
-    assert (headers["shop"], headers["content-type"]) == ("7", "text/html")
+    assert (headers["shop"], headers["site"], headers["note"]) == ("7", "http://x", "")
+    assert headers["content-type"] == "text/html"
 
 
 def test_send_when_given_no_body_then_the_standard_input_is_one(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
@@ -71,6 +73,20 @@ def test_send_when_given_files_then_each_is_a_message(
     assert queued(stomp_broker_thread)[0].headers["content-type"] == "text/plain;charset=utf-8"
 
 
+def test_send_when_files_are_read_by_lines_then_each_line_is_a_message(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    # The last one is longer than a read.
+    contents = (b"one\r\n\nthree", b"", b"four\n" + b"x" * 200_000)
+    files = [tmp_path / f"{number}" for number in range(3)]
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+
+    assert cli("send", "/queue/a", "--lines", *(f"--file={file}" for file in files)).exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [b"one", b"three", b"four", b"x" * 200_000]
+
+
 def test_send_when_lines_are_many_then_all_arrive_in_order(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
     lines = [f"{number}" for number in range(1000)]
 
@@ -79,33 +95,50 @@ def test_send_when_lines_are_many_then_all_arrive_in_order(cli: Cli, stomp_broke
     assert bodies(stomp_broker_thread) == [line.encode() for line in lines]
 
 
-def test_send_when_lines_are_json_then_each_says_where_to(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
-    lines = [
-        json.dumps({"destination": "/queue/a", "headers": {"shop": "7"}, "body": "one"}),
-        json.dumps({"destination": "/queue/b", "body": {"two": 2}}),
-    ]
+def test_send_when_lines_are_json_then_each_says_where_to_unless_an_argument_does(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    lines = '{"destination": "/queue/a", "headers": {"shop": "7", "priority": "4"}, "body": "one"}\n{"body": "two"}'
 
-    assert cli("send", "--json-lines", "-t", "application/json", input="\n".join(lines)).exit_code == 0
+    as_they_say = cli("send", "--json-lines", input=lines.partition("\n")[0])
+    otherwise = cli("send", "/queue/b", "--json-lines", "-H", "priority:9", "-t", "text/html", input=lines)
 
-    assert bodies(stomp_broker_thread, "/queue/a") == [b"one"]
-    assert bodies(stomp_broker_thread, "/queue/b") == [b'{"two": 2}']
-    headers = queued(stomp_broker_thread)[0].headers
-    assert (headers["shop"], headers["content-type"]) == ("7", "application/json")
+    assert (as_they_say.exit_code, otherwise.exit_code) == (0, 0)
+    (message,) = queued(stomp_broker_thread, "/queue/a")
+    assert (message.body, message.headers["shop"], message.headers["priority"]) == (b"one", "7", "4")
+    assert bodies(stomp_broker_thread, "/queue/b") == [b"one", b"two"]
+    headers = queued(stomp_broker_thread, "/queue/b")[0].headers
+    assert (headers["shop"], headers["priority"], headers["content-type"]) == ("7", "9", "text/html")
 
 
 def test_send_when_a_body_is_a_json_value_then_its_content_type_is_json_unless_given(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
     lines = [
-        json.dumps({"body": {"tea": 2}}),
-        json.dumps({"body": [1], "headers": {"content-type": "application/x-list"}}),
-        json.dumps({"body": "tea"}),
+        r'{"body": {"tea": [2, "\u00e4"]}}',
+        '{"body": [1], "headers": {"content-type": "application/x-list"}}',
+        '{"body": "tea"}',
     ]
 
     assert cli("send", "/queue/a", "--json", input="\n".join(lines)).exit_code == 0
 
+    assert bodies(stomp_broker_thread) == ['{"tea": [2, "ä"]}'.encode(), b"[1]", b"tea"]
     types = [message.headers["content-type"] for message in queued(stomp_broker_thread)]
     assert types == ["application/json", "application/x-list", "text/plain;charset=utf-8"]
+
+
+def test_send_when_a_line_has_headers_of_another_delivery_then_they_are_left_out(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    old = {"subscription": "s-1", "ack": "1", "redelivered": "true", "expires": "1", "_AMQ_DUPL_ID": "d"}
+    line = json.dumps({"headers": {"message-id": "m-1", "shop": "7", **old}, "body": "one"})
+
+    assert cli("send", "/queue/a", "--json", input=line).exit_code == 0
+
+    (message,) = queued(stomp_broker_thread)
+    assert message.headers["shop"] == "7"
+    assert message.headers.get("message-id") != "m-1"
+    assert not old.keys() & set(message.headers)
 
 
 FEATURES = ("--persistent", "--ttl", "60", "--priority", "9", "--delay", "1.5", "--group", "g")
@@ -140,21 +173,43 @@ def test_send_when_the_broker_lacks_a_feature_then_nothing_is_read_or_sent(
     assert queued(stomp_broker_thread) == []
 
 
-def test_send_when_no_feature_is_asked_for_then_the_line_keeps_its_headers(
+def test_send_when_a_line_cannot_be_sent_then_its_number_is_told_and_those_before_are_sent(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
-    cli("send", "/queue/a", "--json-lines", input='{"body": "one", "headers": {"priority": "4"}}')
-
-    assert queued(stomp_broker_thread)[0].headers["priority"] == "4"
-
-
-def test_send_when_a_line_cannot_be_sent_then_those_before_it_were(
-    cli: Cli, stomp_broker_thread: ThreadedBroker
-) -> None:
-    done = cli("send", "/queue/a", "--json-lines", input='{"body": "one"}\nnonsense\n')
+    done = cli("send", "/queue/a", "--json-lines", input='{"body": "one"}\n\nnonsense\n{"body": "two"}\n')
 
     assert done.exit_code == ExitCode.FAILED
-    assert done.stderr.startswith("trio-stomp: line 2 cannot be sent: it is not JSON")
+    assert "trio-stomp: line 3 cannot be sent: it is not JSON" in done.stderr
+    assert bodies(stomp_broker_thread) == [b"one"]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected an object, got a list"),
+        ('{"body": "x"}', "no destination"),
+        ('{"destination": 1, "body": "x"}', "no destination"),
+        ('{"destination": "/queue/a", "boddy": "x"}', "unknown key 'boddy'"),
+        ('{"destination": "/queue/a", "headers": []}', "headers must be an object"),
+        ('{"destination": "/queue/a", "headers": {"a": 1}}', "header 'a' must be a string"),
+        ('{"destination": "/queue/a", "body_base64": "?"}', "not base64"),
+        ('{"destination": "/queue/a", "body_base64": "", "body": ""}', "without a body beside it"),
+        (
+            '{"destination": "/queue/a", "headers": {"content-type": "text/a;charset=ascii"}, "body": "\\u00e4"}',
+            "cannot be written in its charset",
+        ),
+    ],
+)
+def test_send_when_a_line_is_no_message_then_says_why(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, line: str, why: str
+) -> None:
+    done = cli("send", "--json-lines", input=line)
+
+    assert done.exit_code == ExitCode.FAILED
+    assert done.stderr.startswith("trio-stomp: line 1 cannot be sent: ")
+    assert why in done.stderr
+    assert bodies(stomp_broker_thread) == []
 
 
 def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
@@ -176,9 +231,12 @@ def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_b
         (("send", "/queue/a", "one", "-t", "no type"), "MIME type"),
         (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
         (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),
+        (("send", "/queue/a", "one", "-H", ":9"), "NAME:VALUE"),
+        (("send", "/queue/a", "one", "-H", " : 9"), "NAME:VALUE"),
         (("send", "/queue/a", "one", "-H", "shop=7"), "did you mean 'shop:7'?"),
         (("send", "/queue/a", "-d", ";"), "--delimiter is for --lines"),
         (("send", "/queue/a", "--lines", "-d", "{id}"), "expected text, such as ';'"),
+        (("send", "/queue/a", "--file", "/missing"), "'/missing' does not exist"),
     ],
 )
 def test_send_when_the_arguments_cannot_be_meant_then_says_why_and_sends_nothing(
@@ -282,6 +340,7 @@ class TestLogin:
 
         assert done.exit_code == ExitCode.REFUSED
         assert "access refused" in done.stderr
+        assert "See --login, --ask-passcode and --passcode-file" in done.stderr
         assert "wr0ng" not in done.output
 
     def test_send_when_the_passcode_is_in_the_environment_then_let_in(

@@ -7,6 +7,7 @@ import dataclasses
 import fnmatch
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -17,6 +18,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import trio
@@ -25,9 +27,9 @@ from rich.cells import cell_len
 
 import trio_stomp
 from tests.cli.conftest import Cli
-from tests.kit.certificates import client_context, server_context
+from tests.cli.exit_code import ExitCode
+from tests.kit.certificates import server_context
 from trio_stomp.cli.management import Management, Queue
-from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import is_array, is_object
 from trio_stomp.cli.top import ConnectionView, QueueView
 from trio_stomp.errors import ConnectionLost
@@ -176,7 +178,12 @@ ARTEMIS: dict[str, dict[str, object]] = {
 }
 ORDERS = Queue(name="orders", ready=7, unacknowledged=3, consumers=2, received=100, delivered=90)
 
-PLACES = pytest.mark.parametrize(
+
+def management(url: str) -> Management:
+    return Management(url, login="ann", passcode="s3cret", tls=None)
+
+
+@pytest.mark.parametrize(
     ("answer", "path"),
     [
         (rabbitmq, ""),
@@ -188,66 +195,25 @@ PLACES = pytest.mark.parametrize(
     ],
     ids=["RabbitMQ", "Classic", "Classic, its Jolokia", "Classic, the JVM's agent", "Artemis", "Artemis, its Jolokia"],
 )
-
-
-def without_rates(queue: Queue) -> Queue:
-    return dataclasses.replace(queue, received_per_second=None, delivered_per_second=None)
-
-
-def management(url: str) -> Management:
-    return Management(url, login="ann", passcode="s3cret", tls=None)
-
-
-@PLACES
 async def test_queues_when_a_broker_tells_them_then_the_same_figures_for_each_kind(answer: Answer, path: str) -> None:
     with serving(answer) as site:
         asked = management(f"{site.url}{path}")
         first, number = await asked.queues(), len(site.asked)
         second = await asked.queues()
 
-    assert without_rates(first[0]) == without_rates(second[0]) == ORDERS
+    for orders, *_ in (first, second):
+        assert dataclasses.replace(orders, received_per_second=None, delivered_per_second=None) == ORDERS
     # What it found out, it does not ask again.
     assert len(site.asked) == number + 1
 
 
-async def test_queues_when_the_broker_has_none_then_none() -> None:
-    only_brokers = {name: bean for name, bean in CLASSIC.items() if "destinationName" not in name}
-    with serving(jolokia("/api/jolokia", only_brokers)) as site:
-        assert await management(site.url).queues() == []
-
-
-async def test_queues_when_the_url_has_a_user_then_that_one() -> None:
-    with serving(rabbitmq) as site:
-        asked = Management(site.url.replace("//", "//ann:s3cret@"), login="bob", passcode="x", tls=None)
-        found = await asked.queues()
-
-    assert without_rates(found[0]) == ORDERS
-    assert "s3cret" not in str(asked)
-
-
-async def test_queues_when_over_tls_then_the_certificate_is_checked() -> None:
-    authority = trustme.CA()
-    server, client = server_context(authority), client_context(authority)
-    with serving(rabbitmq, server) as site:
-        found = await Management(site.url, login="ann", passcode="s3cret", tls=client).queues()
-        with pytest.raises(CommandFailed, match=r"does not answer.*certificate"):
-            await management(site.url).queues()
-
-    assert without_rates(found[0]) == ORDERS
-
-
-async def test_queues_when_over_tls_and_the_host_has_a_final_dot_then_the_certificate_is_for_the_name_without_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    genuine = socket.getaddrinfo
-    # Not every system resolves the absolute form of "localhost".
-    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, port, *_: genuine("127.0.0.1", port))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # untyped by its place
-    authority = trustme.CA()
-    with serving(rabbitmq, server_context(authority)) as site:
-        url = site.url.replace("127.0.0.1", "localhost.")
-        found = await Management(url, login="ann", passcode="s3cret", tls=client_context(authority)).queues()
-
-    assert without_rates(found[0]) == ORDERS
+@pytest.fixture
+def logged_in(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.delenv("TRIO_STOMP_URL")
+    monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann")
+    monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
+    monkeypatch.setenv("COLUMNS", "80")
+    return cli
 
 
 def always(status: int, body: bytes = b"") -> Answer:
@@ -265,36 +231,62 @@ def always(status: int, body: bytes = b"") -> Answer:
         (jolokia("/api/jolokia", {}), "Jolokia finds no broker: javax", ExitCode.FAILED),
     ],
 )
-async def test_queues_when_there_are_none_to_be_had_then_says_why(answer: Answer, why: str, code: ExitCode) -> None:
-    with serving(answer) as site, pytest.raises(CommandFailed, match=why) as caught:
-        await management(site.url).queues()
+def test_top_when_there_are_no_queues_to_be_had_then_says_why(
+    logged_in: Cli, answer: Answer, why: str, code: ExitCode
+) -> None:
+    with serving(answer) as site:
+        done = logged_in("top", "--once", "--management", site.url)
 
-    assert caught.value.code is code
+    assert done.exit_code == code
+    assert why in done.stderr
 
 
-async def test_queues_when_the_login_is_wrong_or_missing_then_refused() -> None:
+def test_top_when_the_login_is_wrong_or_missing_then_refused(logged_in: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(rabbitmq) as site:
-        with pytest.raises(CommandFailed, match=r"refuses this user .*is the passcode right"):
-            await Management(site.url, login="ann", passcode="wrong", tls=None).queues()
-        with pytest.raises(CommandFailed, match="pass --login") as caught:
-            await Management(site.url, login=None, passcode=None, tls=None).queues()
+        monkeypatch.setenv("TRIO_STOMP_PASSCODE", "wrong")
+        wrong = logged_in("top", "--once", "--management", site.url)
+        monkeypatch.delenv("TRIO_STOMP_LOGIN")
+        missing = logged_in("top", "--once", "--management", site.url)
 
-    assert caught.value.code is ExitCode.REFUSED
-
-
-async def test_queues_when_nothing_listens_then_not_connected() -> None:
-    with pytest.raises(CommandFailed, match="does not answer") as caught:
-        await management("http://127.0.0.1:1").queues()
-
-    assert caught.value.code is ExitCode.NOT_CONNECTED
+    assert wrong.exit_code == missing.exit_code == ExitCode.REFUSED
+    assert re.search(r"refuses this user .*is the passcode right", wrong.stderr)
+    assert "pass --login" in missing.stderr
 
 
-@pytest.mark.parametrize("url", ["localhost:15672", "ftp://a", "http://", "http://a:b"])
-def test_management_when_its_url_is_none_then_a_matter_of_usage(url: str) -> None:
-    with pytest.raises(CommandFailed) as caught:
-        management(url)
+@pytest.mark.parametrize(
+    ("url", "code", "why"),
+    [
+        ("http://127.0.0.1:1", ExitCode.NOT_CONNECTED, "does not answer"),
+        ("localhost:15672", ExitCode.USAGE, "must be a URL"),
+        ("ftp://a", ExitCode.USAGE, "must be a URL"),
+        ("http://", ExitCode.USAGE, "must be a URL"),
+        ("http://a:b", ExitCode.USAGE, "invalid URL"),
+    ],
+)
+def test_top_when_no_interface_can_be_there_then_says_why(logged_in: Cli, url: str, code: ExitCode, why: str) -> None:
+    done = logged_in("top", "--once", "--management", url)
 
-    assert caught.value.code is ExitCode.USAGE
+    assert done.exit_code == code
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost."])
+def test_top_when_over_tls_then_the_certificate_is_checked_for_the_name_without_a_final_dot(
+    logged_in: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    genuine = socket.getaddrinfo
+    # Not every system resolves the absolute form of "localhost".
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, port, *_: genuine("127.0.0.1", port))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # untyped by its place
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with serving(rabbitmq, server_context(authority)) as site:
+        arguments = ("top", "--once", "--management", site.url.replace("127.0.0.1", host), "--url", "stomps://a")
+        trusted = logged_in(*arguments, "--ca", str(tmp_path / "ca.pem"))
+        untrusted = logged_in(*arguments)
+
+    assert trusted.exit_code == 0, trusted.output
+    assert untrusted.exit_code == ExitCode.NOT_CONNECTED
+    assert re.search(r"does not answer.*certificate", untrusted.stderr)
 
 
 def growing() -> Answer:
@@ -339,13 +331,6 @@ def test_count_when_a_queue_is_missing_then_says_which(cli: Cli) -> None:
     assert "has no queue 'oders'" in done.stderr
 
 
-async def test_view_when_the_broker_knows_rates_then_shows_those() -> None:
-    with serving(rabbitmq) as site:
-        shown = await QueueView(management(site.url), sort="out").look()
-
-    assert shown.rows[0] == ("orders", "7", "3", "2", "10.0", "2.5")
-
-
 async def test_view_when_looked_at_twice_then_shows_rates(autojump_clock: trio.testing.MockClock) -> None:
     with serving(growing()) as site:
         view = QueueView(management(site.url), sort="in")
@@ -372,16 +357,6 @@ async def test_view_when_names_are_long_or_evil_then_its_lines_fit_the_screen() 
     assert evil.lines(79, 24)[-1].startswith("test/a\\x1b[2Jb ")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "names"), [((), ["orders", "test/a\x1b[2Jb"]), (("ord*",), ["orders"]), (("x", "orders"), ["orders"])]
-)
-async def test_view_when_queues_are_named_then_shows_those(wanted: tuple[str, ...], names: list[str]) -> None:
-    with serving(rabbitmq) as site:
-        shown = await QueueView(management(site.url), wanted, "name").look()
-
-    assert [queue["name"] for queue in json.loads(json.dumps(shown.data))["queues"]] == names
-
-
 async def test_view_when_of_a_connection_then_shows_its_statistics(autojump_clock: trio.testing.MockClock) -> None:
     async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
         view = ConnectionView(client)
@@ -406,15 +381,6 @@ async def test_view_when_its_connection_is_lost_then_says_why(autojump_clock: tr
                 broker.drop_connections()
                 await trio.sleep(1)
                 await view.look()
-
-
-@pytest.fixture
-def logged_in(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.delenv("TRIO_STOMP_URL")
-    monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann")
-    monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
-    monkeypatch.setenv("COLUMNS", "80")
-    return cli
 
 
 def test_top_when_once_then_prints_a_table_or_json(logged_in: Cli) -> None:
@@ -445,6 +411,32 @@ def test_top_when_once_then_prints_a_table_or_json(logged_in: Cli) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ((), ["orders", "test/a\x1b[2Jb"]),
+        (("--sort", "out"), ["orders", "test/a\x1b[2Jb"]),
+        (("ord*",), ["orders"]),
+        (("x", "orders"), ["orders"]),
+    ],
+)
+def test_top_when_queues_are_named_then_shows_those(
+    logged_in: Cli, arguments: tuple[str, ...], names: list[str]
+) -> None:
+    with serving(rabbitmq) as site:
+        done = logged_in("top", *arguments, "--once", "--json", "--management", site.url)
+
+    assert [queue["name"] for queue in json.loads(done.stdout)["queues"]] == names
+
+
+def test_top_when_the_broker_has_no_queues_then_none(logged_in: Cli) -> None:
+    only_brokers = {name: bean for name, bean in CLASSIC.items() if "destinationName" not in name}
+    with serving(jolokia("/api/jolokia", only_brokers)) as site:
+        done = logged_in("top", "--once", "--json", "--management", site.url)
+
+    assert json.loads(done.stdout) == {"queues": []}
+
+
 def test_top_when_a_context_has_the_management_interface_then_asks_there(logged_in: Cli) -> None:
     with serving(rabbitmq) as site:
         logged_in("context", "add", "here", "--url", "stomp://127.0.0.1:1", "--management", site.url)
@@ -454,12 +446,15 @@ def test_top_when_a_context_has_the_management_interface_then_asks_there(logged_
     assert "orders" in done.stdout
 
 
-def test_top_when_the_user_is_in_the_url_then_that_one(cli: Cli) -> None:
+def test_top_when_the_user_is_in_a_url_then_that_one(cli: Cli) -> None:
     with serving(rabbitmq) as site:
-        done = cli("top", "--once", "--url", "stomp://ann:s3cret@localhost", "--management", site.url)
+        of_broker = cli("top", "--once", "--url", "stomp://ann:s3cret@localhost", "--management", site.url)
+        # Before the user in the URL of the broker.
+        of_interface = cli("top", "--once", "--management", site.url.replace("//", "//ann:s3cret@"))
 
-    assert done.exit_code == 0, done.output
-    assert "s3cret" not in done.output
+    for done in (of_broker, of_interface):
+        assert done.exit_code == 0, done.output
+        assert "s3cret" not in done.output
 
 
 def test_top_when_it_has_no_management_interface_then_shows_a_connection(

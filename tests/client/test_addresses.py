@@ -13,9 +13,10 @@ import trio.testing
 import trustme
 
 import trio_stomp
+from tests.client.connecting import Credentials, refused
 from tests.kit.cancelling import Outcome, cancelled_at_step
 from tests.kit.certificates import client_context, server_context
-from trio_stomp import AuthenticationError, ConnectError
+from trio_stomp import AuthenticationError
 from trio_stomp.session.dialing import dial
 from trio_stomp.session.settings import Settings
 
@@ -65,7 +66,6 @@ def error(message: str) -> bytes:
 
 
 BROKER = says(CONNECTED, stays=True)
-SILENT = says(b"", stays=True)
 
 
 class Site:
@@ -109,13 +109,6 @@ async def site(*serves: Serve | None) -> AsyncGenerator[Site]:
         nursery.cancel_scope.cancel()
 
 
-async def refused(url: str, **options: object) -> ConnectError:
-    with pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given
-            raise AssertionError
-    return caught.value
-
-
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -148,18 +141,11 @@ async def test_address_when_the_first_is_good_then_no_other_is_connected_to() ->
 async def test_address_when_it_is_silent_then_the_next_one_is_used_within_the_timeout(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    silent = trio.Event()
-
     async def say_nothing(stream: trio.abc.Stream) -> None:
         async for _ in stream:
-            silent.set()
+            mock_clock.jump(3.4)  # more than a third of the timeout, and less than two
 
-    async def pass_time() -> None:
-        await silent.wait()
-        mock_clock.jump(3.4)  # more than a third of the timeout, and less than two
-
-    async with site(say_nothing, BROKER, BROKER) as there, trio.open_nursery() as nursery:
-        nursery.start_soon(pass_time)
+    async with site(say_nothing, BROKER, BROKER) as there:
         async with trio_stomp.connect(f"stomp://{NAME}:{there.port}", connect_timeout=10):
             assert trio.current_time() < 10
         assert there.accepted == list(ADDRESSES[:2])
@@ -240,12 +226,8 @@ async def test_address_when_a_broker_refuses_the_credentials_there_then_no_other
 
 
 async def test_address_when_credentials_fail_then_no_other_is_asked() -> None:
-    async def credentials() -> tuple[str, str]:
-        await trio.lowlevel.checkpoint()
-        raise OSError("the vault is sealed")
-
     async with site(BROKER, BROKER) as there:
-        failed = await refused(f"stomp://{NAME}:{there.port}", credentials=credentials)
+        failed = await refused(f"stomp://{NAME}:{there.port}", credentials=Credentials(OSError("down")))
         assert there.accepted == [ADDRESSES[0]]
     assert failed.failures[0].step == "credentials"
 

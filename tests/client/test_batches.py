@@ -8,13 +8,14 @@ import trio.testing
 
 from trio_stomp import Client
 from trio_stomp.testing import Broker
+from trio_stomp.types import AckName
 
 
 @pytest.mark.parametrize("ack", ["auto", "client-individual"])
 async def test_receive_batch_when_cancelled_while_it_lingers_then_no_message_is_lost(
-    client: Client, autojump_clock: trio.testing.MockClock, ack: str
+    client: Client, autojump_clock: trio.testing.MockClock, ack: AckName
 ) -> None:
-    async with client.subscribe("/queue/a", ack=ack) as subscription:  # type: ignore[arg-type]  # one of its names
+    async with client.subscribe("/queue/a", ack=ack) as subscription:
         for number in range(3):
             await client.send("/queue/a", str(number))
             with trio.move_on_after(1):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -14,11 +15,9 @@ import pytest
 import trio
 import trio.testing
 
-import trio_stomp
 from trio_stomp import Client, DecodeError, LocalProtocolError, Message, Retry
-from trio_stomp.session.bodies import AS_JSON, AS_TEXT, codec_of, resent_body
 from trio_stomp.testing import Broker
-from trio_stomp.types import Codec
+from trio_stomp.types import Decode
 
 ORDER = b'{"number": 7, "city": "\xc4\x8ca"}'
 
@@ -44,6 +43,14 @@ def read_order(body: bytes) -> Order:
     return Order(found["number"], found["city"])
 
 
+async def received(
+    client: Client, broker: Broker, body: bytes, content_type: str | None, decode: Decode[object] | None = None
+) -> Message:
+    broker.publish("/queue/a", body, [] if content_type is None else [("content-type", content_type)])
+    async with client.subscribe("/queue/a", ack="auto", decode=decode) as subscription:
+        return await anext(subscription)
+
+
 @pytest.mark.parametrize(
     ("body", "content_type", "value"),
     [
@@ -62,13 +69,15 @@ def read_order(body: bytes) -> Order:
         (b"\xff", "text/plain;charset=klingon", b"\xff"),
     ],
 )
-def test_value_when_nothing_was_chosen_then_the_content_type_decides(
-    body: bytes, content_type: str | None, value: object
+async def test_value_when_nothing_was_chosen_then_the_content_type_decides(
+    client: Client,
+    broker: Broker,
+    body: bytes,
+    content_type: str | None,
+    value: object,
+    autojump_clock: trio.testing.MockClock,
 ) -> None:
-    codec = codec_of(None)
-
-    assert codec.decode(body, content_type, "m-1") == value
-    assert not codec.chosen
+    assert (await received(client, broker, body, content_type)).value == value
 
 
 @pytest.mark.parametrize(
@@ -81,65 +90,80 @@ def test_value_when_nothing_was_chosen_then_the_content_type_decides(
         ('{"a": "é"}'.encode("latin-1"), "application/json;charset=iso-8859-1"),
     ],
 )
-def test_json_when_read_then_in_the_charset_that_it_is_in(body: bytes, content_type: str | None) -> None:
-    assert AS_JSON.decode(body, content_type, "m-1") == {"a": "é"}
+async def test_json_when_read_then_in_the_charset_that_it_is_in(
+    client: Client, broker: Broker, body: bytes, content_type: str | None, autojump_clock: trio.testing.MockClock
+) -> None:
+    assert (await received(client, broker, body, content_type)).json() == {"a": "é"}
 
 
-def test_decode_when_a_function_then_it_is_given_the_bytes() -> None:
-    assert codec_of(read_order).decode(ORDER, None, "m-1") == Order(7, "Ča")
+@pytest.mark.parametrize(
+    ("decode", "body", "value"),
+    [
+        pytest.param(read_order, ORDER, Order(7, "Ča"), id="function"),
+        pytest.param(Model, ORDER, Model(number=7, city="Ča"), id="pydantic model"),
+        pytest.param(pydantic.TypeAdapter(list[int]), b"[1, 2]", [1, 2], id="pydantic type adapter"),
+        pytest.param(msgspec.json.Decoder(Struct), ORDER, Struct(7, "Ča"), id="msgspec JSON"),
+        pytest.param(msgspec.msgpack.Decoder(list[int]), msgspec.msgpack.encode([1]), [1], id="msgspec MessagePack"),
+    ],
+)
+async def test_decode_when_given_then_values_are_what_it_makes_of_the_bytes(
+    client: Client,
+    broker: Broker,
+    decode: Decode[object],
+    body: bytes,
+    value: object,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    assert (await received(client, broker, body, None, decode)).value == value
 
 
-def test_decode_when_a_pydantic_model_then_values_are_models() -> None:
-    assert codec_of(Model).decode(ORDER, "application/json", "m-1") == Model(number=7, city="Ča")
-
-
-def test_decode_when_a_pydantic_type_adapter_then_values_are_of_its_type() -> None:
-    assert codec_of(pydantic.TypeAdapter(list[int])).decode(b"[1, 2]", None, "m-1") == [1, 2]
-
-
-def test_decode_when_a_msgspec_decoder_then_values_are_of_its_type() -> None:
-    assert codec_of(msgspec.json.Decoder(Struct)).decode(ORDER, None, "m-1") == Struct(7, "Ča")
-    packed = msgspec.msgpack.encode(Struct(8, "x"))
-    assert codec_of(msgspec.msgpack.Decoder(Struct)).decode(packed, "application/msgpack", "m-1") == Struct(8, "x")
-
-
-def test_decode_when_the_charset_is_not_unicode_then_it_gets_utf_8() -> None:
+async def test_decode_when_the_charset_is_not_unicode_then_it_gets_utf_8(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     body = '{"number": 7, "city": "é"}'.encode("latin-1")
-
-    assert codec_of(Model).decode(body, "application/json;charset=latin1", "m-1").city == "é"
+    message = await received(client, broker, body, "application/json;charset=latin1", Model)
+    assert message.value == Model(number=7, city="é")
 
 
 @pytest.mark.parametrize(
     ("decode", "name"), [(json.loads, "loads"), (Model, "Model"), (msgspec.json.Decoder(Struct), "Decoder")]
 )
-def test_decode_when_it_raises_then_decode_failed_says_what_and_why(decode: object, name: str) -> None:
-    codec = codec_of(decode)  # type: ignore[arg-type]  # each is one of the kinds; the list of them is not
-
-    with pytest.raises(
-        DecodeError, match=rf"message 'm-1', 4 bytes of type 'text/x', cannot be decoded by {name}: "
-    ) as e:
-        codec.decode(b"nope", "text/x", "m-1")
+async def test_decode_when_it_raises_then_decode_failed_says_what_and_why(
+    client: Client, broker: Broker, decode: Decode[object], name: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    message = await received(client, broker, b"nope", "text/x", decode)
+    words = f"message {message.id!r}, 4 bytes of type 'text/x', cannot be decoded by {name}: "
+    with pytest.raises(DecodeError, match=re.escape(words)) as e:
+        _ = message.value
     assert isinstance(e.value.__cause__, Exception)
 
 
-@pytest.mark.parametrize(
-    ("codec", "content_type", "name"),
-    [
-        (AS_JSON, "text/plain", "JSON"),
-        (AS_TEXT, "text/plain", "text"),
-        (codec_of(None), "application/json", "its content-type"),
-    ],
-)
-def test_decode_when_nothing_was_chosen_and_it_fails_then_decode_failed_names_how_it_was_read(
-    codec: Codec[object], content_type: str, name: str
+async def test_decode_when_nothing_was_chosen_and_it_fails_then_decode_failed_names_how_it_was_read(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with pytest.raises(DecodeError, match=f"cannot be decoded by {name}: "):
-        codec.decode(b"\xff", content_type, "m-1")
+    message = await received(client, broker, b"\xff", "application/json")
+    with pytest.raises(DecodeError, match="cannot be decoded by JSON: "):
+        message.json()
+    with pytest.raises(DecodeError, match="cannot be decoded by text: "):
+        _ = message.text
+    with pytest.raises(DecodeError, match="cannot be decoded by its content-type: "):
+        _ = message.value
 
 
-def test_decode_when_it_cannot_decode_then_refused_at_once() -> None:
+async def test_decode_when_the_type_of_a_body_is_long_then_the_error_shows_80_characters_of_it(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    message = await received(client, broker, b"{", "x" * 90)
+    with pytest.raises(DecodeError, match=f"of type '{'x' * 80}', cannot be decoded by JSON"):
+        message.json()
+
+
+async def test_decode_when_it_cannot_decode_then_refused_at_once(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    await trio.lowlevel.checkpoint()
     with pytest.raises(LocalProtocolError, match="decode must be a function of bytes"):
-        codec_of(7)  # type: ignore[arg-type]  # what is refused
+        client.subscribe("/queue/a", decode=7)  # type: ignore[arg-type]  # what is refused
 
 
 async def test_value_when_asked_for_twice_then_decoded_once_and_not_before(
@@ -238,45 +262,3 @@ async def test_work_when_nothing_was_chosen_then_bodies_are_nobodys_business_but
             await orders.work(handle, dead_letter="/queue/dead")
     assert bodies == [b"{"]
     assert broker.depth("/queue/dead") == 0
-
-
-async def test_request_when_answered_then_the_reply_has_a_value_by_its_content_type(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/ask") as questions,
-        trio.open_nursery() as nursery,
-    ):
-
-        @nursery.start_soon
-        async def answer() -> None:
-            async with await anext(questions) as question:
-                headers = {"correlation-id": question.headers["correlation-id"]}
-                await client.send(question.headers["reply-to"], "[1]", headers=headers, content_type="application/json")
-
-        reply = await client.request("/queue/ask", b"", timeout=5)
-        assert reply.value == [1]
-
-
-def test_error_when_the_type_of_a_body_is_long_then_shows_80_characters_of_it() -> None:
-    with pytest.raises(DecodeError, match=f"of type '{'x' * 80}', cannot be decoded by JSON"):
-        AS_JSON.decode(b"{", "x" * 90, "m-1")
-
-
-@pytest.mark.parametrize(
-    ("headers", "body", "resent"),
-    [
-        ({}, b"a", "a"),
-        ({"content-length": "1"}, b"a", b"a"),
-        ({"content-length": "1", "content-type": "text/plain"}, b"a", "a"),
-        ({"content-length": "1", "content-type": "application/json"}, b"a", b"a"),
-        ({"content-type": "application/json"}, b"a", "a"),
-        ({"content-type": "text/plain;charset=latin-1"}, b"a", b"a"),
-        ({}, b"\xff", b"\xff"),
-    ],
-)
-def test_body_when_sent_again_then_is_text_where_jms_would_say_so(
-    headers: dict[str, str], body: bytes, resent: bytes | str
-) -> None:
-    assert resent_body(body, headers) == resent

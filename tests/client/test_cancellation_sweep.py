@@ -7,7 +7,7 @@ and the client works on. A test at the end compares what is swept with the publi
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,29 @@ SHUFFLED: tuple[LoopName, ...] = ("asyncio-shuffled",) if "asyncio" in LOOPS_OF_
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
 _TOO_MANY = 400
+
+
+class Steps:
+    """The steps of an operation, one after the other until one is not reached.
+
+    Attributes:
+        cancelled: At how many of them it was cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.cancelled = 0
+        self._are_over = False
+
+    def __iter__(self) -> Iterator[int]:
+        for step in range(1, _TOO_MANY):
+            yield step
+            if self._are_over:
+                return
+        raise AssertionError
+
+    def note(self, outcome: Outcome) -> None:
+        self.cancelled += outcome.cancelled
+        self._are_over = not outcome.reached
 
 
 @dataclass
@@ -298,21 +321,14 @@ NEVER_WAIT = {send, send_many, take, ack, ack_up_to, reply}
 async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or_left(
     operation: Operation, way: Way, moment: Moment
 ) -> None:
-    step = 0
-    cancelled = 0
-    while True:
-        step += 1
-        assert step < _TOO_MANY
+    steps, step = Steps(), 0
+    for step in steps:
         async with staged() as stage:
-            outcome = await cancelled_at_step(partial(operation, stage), step, way, moment)
+            steps.note(await cancelled_at_step(partial(operation, stage), step, way, moment))
             await stage.quiesce()
             check(stage)
-        cancelled += outcome.cancelled
-        if not outcome.reached:
-            break
     assert step > 1
-    if operation not in NEVER_WAIT:
-        assert cancelled > 0
+    assert steps.cancelled > 0 or operation in NEVER_WAIT
 
 
 def check(stage: Stage) -> None:
@@ -388,10 +404,10 @@ async def test_tasks_when_one_of_those_that_wait_for_the_same_is_cancelled_then_
     rivals: Callable[[int], AbstractAsyncContextManager[Rivals]], way: Way, moment: Moment, *, are_first: bool
 ) -> None:
     """On asyncio, a task may be cancelled in the same pass of the loop in which it is woken."""
-    cancelled = 0
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with rivals(1 if are_first else 2) as all_of_them:
-            outcome = await in_a_queue(all_of_them, step, way, moment, is_first=are_first)
+            steps.note(await in_a_queue(all_of_them, step, way, moment, is_first=are_first))
             # And those that come later.
             with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
@@ -400,10 +416,7 @@ async def test_tasks_when_one_of_those_that_wait_for_the_same_is_cancelled_then_
                         group.start_soon(all_of_them.compete)
             await all_of_them.stage.quiesce()
             check(all_of_them.stage)
-        cancelled += outcome.cancelled
-        if not outcome.reached:
-            break
-    assert cancelled > 0
+    assert steps.cancelled > 0
 
 
 async def in_a_queue(rivals: Rivals, step: int, way: Way, moment: Moment, *, is_first: bool) -> Outcome:
@@ -447,39 +460,35 @@ async def in_a_queue(rivals: Rivals, step: int, way: Way, moment: Moment, *, is_
 async def test_delete_when_cancelled_at_any_step_then_the_broker_has_it_whole_or_not_at_all(
     way: Way, moment: Moment
 ) -> None:
-    cancelled = 0
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with staged() as stage, stage.client.subscribe("/topic/t", durable="mine") as durable:
-            outcome = await cancelled_at_step(durable.delete, step, way, moment)
+            steps.note(await cancelled_at_step(durable.delete, step, way, moment))
             await stage.quiesce()
             # It takes two: one to leave, and one to be forgotten.
             assert stage.sent(Command.UNSUBSCRIBE) in (0, 2)
-            cancelled += outcome.cancelled
-        if not outcome.reached:
-            break
-    assert cancelled > 0
+    assert steps.cancelled > 0
 
 
 @in_each_way_there_is
 async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_all(way: Way, moment: Moment) -> None:
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with staged(outbox_bytes=10) as stage:
             await stage.client.send("/queue/out", b"first" * 10)
             outcome = await cancelled_at_step(partial(stage.client.send, "/queue/out", b"second"), step, way, moment)
             await stage.quiesce()
             sent = [frame.body for frame in stage.frames() if frame.headers.get("destination") == "/queue/out"]
             assert sent == [b"first" * 10] + ([] if outcome.cancelled else [b"second"])
-        if not outcome.reached:
-            return
-    raise AssertionError
+        steps.note(outcome)
 
 
 @in_each_way_there_is
 async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no_task_is_left(
     way: Way, moment: Moment
 ) -> None:
-    cancelled = 0
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with open_broker(listen=False) as broker, nothing_left():
             stream = TappedStream(broker.connect_stream())
             begun = False
@@ -490,22 +499,20 @@ async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no
                 async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
                     await client.send("/queue/a", b"1", receipt=True)
 
-            outcome = await cancelled_at_step(session, step, way, moment)
+            steps.note(await cancelled_at_step(session, step, way, moment))
             # At once, and not by a task that goes on behind it.
             assert stream.is_closed or not begun
             if not begun:
                 await stream.aclose()
             with anyio.fail_after(60):
                 await broker.wait_until(partial(is_deserted, broker))
-        cancelled += outcome.cancelled
-        if not outcome.reached:
-            break
-    assert cancelled >= 4
+    assert steps.cancelled >= 4
 
 
 @in_each_way_there_is
 async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once(way: Way, moment: Moment) -> None:
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with open_broker(listen=False) as broker:
             stream = TappedStream(broker.connect_stream())
             start = anyio.current_time()
@@ -519,9 +526,7 @@ async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once
             assert not torn
             assert [frame.command for frame in frames].count(Command.DISCONNECT) <= 1
         assert outcome is not None
-        if not outcome.reached:
-            return
-    raise AssertionError
+        steps.note(outcome)
 
 
 @in_each_way_there_is
@@ -529,17 +534,16 @@ async def test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_
     way: Way, moment: Moment
 ) -> None:
     states: set[TransactionState] = set()
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with staged() as stage, stage.client.transaction() as transaction:
             await transaction.send("/queue/out", b"1")
-            outcome = await cancelled_at_step(transaction.commit, step, way, moment)
+            steps.note(await cancelled_at_step(transaction.commit, step, way, moment))
             states.add(transaction.state)
             if transaction.state is TransactionState.OPEN:
                 transaction.abort()
             await stage.quiesce()
             assert stage.broker.depth("/queue/out") == (transaction.state is not TransactionState.ABORTED)
-        if not outcome.reached:
-            break
     assert TransactionState.COMMITTED in states
     assert TransactionState.UNKNOWN in states
 
@@ -548,25 +552,19 @@ async def test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_
 async def test_request_when_cancelled_at_any_step_then_its_reply_is_dropped_and_the_next_request_gets_its_own(
     way: Way, moment: Moment
 ) -> None:
-    cancelled = 0
-    is_over = False
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         async with staged() as stage, anyio.create_task_group() as group:
             group.start_soon(serve_echo, stage.broker)
             await wait_all_tasks_blocked()
-            outcome = await cancelled_at_step(
-                partial(stage.client.request, "/queue/echo", b"first", timeout=30), step, way, moment
-            )
+            request = partial(stage.client.request, "/queue/echo", b"first", timeout=30)
+            steps.note(await cancelled_at_step(request, step, way, moment))
             assert (await stage.client.request("/queue/echo", b"second", timeout=30)).body == b"second"
             await stage.quiesce()
             check(stage)
             assert stage.broker.depth("/queue/echo") == 0
-            cancelled += outcome.cancelled
-            is_over = not outcome.reached
             group.cancel_scope.cancel()
-        if is_over:
-            break
-    assert cancelled > 0
+    assert steps.cancelled > 0
 
 
 async def serve_echo(broker: Broker) -> None:
@@ -585,8 +583,8 @@ async def serve_echo(broker: Broker) -> None:
 async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowledged_and_the_rest_comes_again(
     way: Way, moment: Moment
 ) -> None:
-    cancelled = 0
-    for step in range(1, _TOO_MANY):
+    steps = Steps()
+    for step in steps:
         handled: list[bytes] = []
 
         async def handle(message: Message, handled: list[bytes] = handled) -> None:
@@ -605,7 +603,7 @@ async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowle
                         with anyio.move_on_after(2.5):
                             await subscription.work(handle, workers=2)
 
-                    outcome = await cancelled_at_step(pool, step, way, moment)
+                    steps.note(await cancelled_at_step(pool, step, way, moment))
                 with anyio.fail_after(60):
                     await client.send("/queue/after", b"", receipt=True)
                 assert client.statistics().receipts_pending == 0
@@ -614,10 +612,7 @@ async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowle
             assert sum(frame.command is Command.ACK for frame in frames) == len(handled) == len(set(handled))
             left = [frame.body for frame in broker.messages("/queue/in")]
             assert sorted(left + handled) == [b"%d" % number for number in range(6)]
-        cancelled += outcome.cancelled
-        if not outcome.reached:
-            break
-    assert cancelled > 0
+    assert steps.cancelled > 0
 
 
 # --- all of it --------------------------------------------------------------------------------------------------------

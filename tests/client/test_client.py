@@ -15,22 +15,6 @@ def bodies(broker: Broker, destination: str) -> list[bytes]:
     return [frame.body for frame in broker.messages(destination)]
 
 
-async def test_send_when_receipt_is_asked_then_message_is_there_on_return(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await client.send("/queue/a", b"1", receipt=True)
-    assert bodies(broker, "/queue/a") == [b"1"]
-
-
-async def test_send_when_no_receipt_then_later_receipt_covers_it(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    for number in range(100):
-        await client.send("/queue/a", b"%d" % number)
-    await client.send("/queue/a", b"last", receipt=True)
-    assert bodies(broker, "/queue/a") == [b"%d" % number for number in range(100)] + [b"last"]
-
-
 async def test_send_when_destination_is_opaque_then_it_goes_unchanged(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -118,17 +102,6 @@ async def test_subscribe_when_id_is_in_use_then_refused_and_the_first_goes_on(
         assert (await anext(first)).body == b"1"
     async with client.subscribe("/queue/b", id="mine") as again:
         assert again.id == "mine"
-
-
-async def test_subscribe_when_many_then_each_gets_its_own(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.subscribe("/queue/a") as a, client.subscribe("/queue/b") as b:
-        await client.send("/queue/b", b"b")
-        await client.send("/queue/a", b"a")
-        assert (await anext(a)).body == b"a"
-        assert (await anext(b)).body == b"b"
-        assert {each.destination for each in client.statistics().subscriptions} == {"/queue/a", "/queue/b"}
 
 
 async def test_subscribe_when_selector_is_given_then_the_broker_selects(
@@ -246,20 +219,6 @@ async def test_client_when_version_is_1_0_then_client_individual_is_not_supporte
         assert client.statistics().receipts_pending == 0
 
 
-async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as other,
-        other.subscribe("/queue/requests") as requests,
-        client.subscribe("/temp-queue/answers") as answers,
-    ):
-        await client.send("/queue/requests", b"2", headers={"reply-to": "/temp-queue/answers"})
-        async with await anext(requests) as request:
-            await other.send(request.headers["reply-to"], request.body * 2)
-        assert (await anext(answers)).body == b"22"
-
-
 async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -272,20 +231,6 @@ async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(
     with pytest.raises(trio_stomp.ConnectionClosed):
         await client.disconnect()
     await client.wait_closed()
-
-
-async def test_wait_closed_when_the_link_is_lost_then_it_raises(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with trio.open_nursery() as nursery:
-
-        @nursery.start_soon
-        async def _wait() -> None:
-            with pytest.raises(trio_stomp.ConnectionLost):
-                await client.wait_closed()
-
-        await trio.testing.wait_all_tasks_blocked()
-        broker.drop_connections()
 
 
 @pytest.mark.parametrize("verb", ["send", "publish", "transact", "acknowledge"])

@@ -8,9 +8,11 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import BrokerError, ConnectionLost
+from trio_stomp import BrokerError, ConnectionLost, DisconnectResult
 from trio_stomp.testing import (
+    AnswerConnect,
     Broker,
     BrokerOptions,
     DuplicateReceipts,
@@ -21,10 +23,10 @@ from trio_stomp.testing import (
 )
 from trio_stomp.types import Command
 
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
-async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+
+async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(broker: Broker) -> None:
     """Row 1x-RECEIPT-5."""
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.faults.now(DuplicateReceipts())
@@ -32,11 +34,10 @@ async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
         await client.send("/queue/a", b"1", receipt=True)
         await client.send("/queue/a", b"2", receipt=True)
         assert client.statistics().receipts_unexpected == 2
+        assert await client.disconnect() is DisconnectResult.RECEIPT
 
 
-async def test_statistics_when_frames_come_then_count_their_bytes(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_statistics_when_frames_come_then_count_their_bytes(broker: Broker) -> None:
     stream = TappedStream(broker.connect_stream())
     async with trio_stomp.connect_stream(stream) as client:
         counted, came = client.statistics().bytes_received, len(stream.received)
@@ -44,9 +45,7 @@ async def test_statistics_when_frames_come_then_count_their_bytes(
         assert client.statistics().bytes_received - counted == len(stream.received) - came > 0
 
 
-async def test_error_when_it_names_a_receipt_then_only_that_operation_fails(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_it_names_a_receipt_then_only_that_operation_fails() -> None:
     """Rows 11-ERR-2, all-ERR-1: brokers go on after many an ERROR."""
     async with (
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
@@ -66,9 +65,7 @@ async def test_error_when_it_names_a_receipt_then_only_that_operation_fails(
         await client.send("/queue/a", b"2", receipt=True)
 
 
-async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_receipt_changes_nothing(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_receipt_changes_nothing() -> None:
     async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker:
         failed: list[str] = []
 
@@ -90,9 +87,7 @@ async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_rec
         assert sorted(failed) == ["/queue/a", "/queue/b"]
 
 
-async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_ends(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_ends() -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,
@@ -120,9 +115,7 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
         assert (await anext(other)).body == b"2"
 
 
-async def test_error_when_rabbitmq_cancels_a_subscription_that_nobody_has_then_everybody_is_told(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_rabbitmq_cancels_a_subscription_that_nobody_has_then_everybody_is_told() -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,
@@ -135,9 +128,7 @@ async def test_error_when_rabbitmq_cancels_a_subscription_that_nobody_has_then_e
             await client.send("/queue/a", b"1")
 
 
-async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_again() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server="RabbitMQ/3.13.7")
         await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
@@ -159,9 +150,7 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_ag
                 assert (await anext(again)).body == b"new"
 
 
-async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(broker: Broker) -> None:
     reset = ConnectionResetError(104, "Connection reset by peer")
 
     class Reset(TappedStream):
@@ -179,9 +168,7 @@ async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(
         assert caught.value.__cause__ is reset
 
 
-async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(broker: Broker) -> None:
     """Rows all-UNSUB-4, 1x-MSG-6."""
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         async with client.subscribe("/queue/a", id="mine"):
@@ -191,9 +178,7 @@ async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_sess
         assert client.statistics().messages_unroutable == 1
 
 
-async def test_message_when_one_of_an_unknown_subscription_precedes_it_in_a_chunk_then_delivered(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_when_one_of_an_unknown_subscription_precedes_it_in_a_chunk_then_delivered() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server="RabbitMQ/3.13.7")
         await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
@@ -211,3 +196,23 @@ async def test_message_when_one_of_an_unknown_subscription_precedes_it_in_a_chun
                 with trio.fail_after(5):
                     assert (await anext(subscription)).body == b"mine"
             assert client.statistics().messages_unroutable == 1
+
+
+async def test_link_when_more_comes_in_the_chunk_of_connected_then_it_is_routed(broker: Broker) -> None:
+    """Row all-CONN-5: read by the version that CONNECTED announces."""
+    broker.faults.plan(AnswerConnect(data=b"CONNECTED\nversion:1.2\n\n\0\nERROR\nmessage:shutting\\cdown\\r\n\n\0"))
+    with pytest.raises(BrokerError) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            assert client.version == "1.2"
+            await client.wait_closed()
+    assert caught.value.message == "shutting:down\r"
+
+
+async def test_link_when_connected_names_no_server_then_nothing_is_assumed_of_the_broker(broker: Broker) -> None:
+    """Rows 1x-CONN-18, 1x-CONN-23, 10-CONN-21."""
+    broker.faults.plan(AnswerConnect(data=b"CONNECTED\n\n\0"))
+    async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=1) as client:
+        assert client.version == "1.0"
+        assert client.server is None
+        assert client.session_id is None
+        assert client.profile.name == "unknown broker"

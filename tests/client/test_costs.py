@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from trio.testing import memory_stream_pair
 
@@ -53,7 +54,8 @@ async def connected(answer: bytes = b"") -> AsyncGenerator[Client]:
         nursery.cancel_scope.cancel()
 
 
-async def receiving(ack: AckName) -> float:
+@pytest.mark.parametrize(("ack", "most"), [("auto", 32), ("client-individual", 56)])
+async def test_calls_when_messages_are_received_then_are_no_more_than_they_were(ack: AckName, most: float) -> None:
     stream = b"".join(message(number) for number in range(MESSAGES))
     async with connected(stream) as client, client.subscribe("/queue/a", ack=ack, prefetch=MESSAGES, id="s-1") as inbox:
         with count_calls() as calls:
@@ -64,15 +66,7 @@ async def receiving(ack: AckName) -> float:
                     await each.ack()
                 if taken == MESSAGES:
                     break
-    return calls.count / MESSAGES
-
-
-async def test_calls_when_messages_are_received_then_are_no_more_than_they_were() -> None:
-    assert await receiving("auto") < 32 * SLACK
-
-
-async def test_calls_when_messages_are_received_and_acknowledged_then_are_no_more_than_they_were() -> None:
-    assert await receiving("client-individual") < 56 * SLACK
+    assert calls.count / MESSAGES < most * SLACK
 
 
 async def test_calls_when_messages_are_sent_then_are_no_more_than_they_were() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 
 import pytest
 import trio
@@ -290,10 +291,6 @@ def ended_at(clock: MockClock, main: Callable[[Broker], Awaitable[None]], *times
     return took[0]
 
 
-async def forever(_message: Message) -> None:
-    await trio.sleep_forever()
-
-
 @pytest.mark.parametrize("times", [(1.0,), (1.0, 2.0, 3.0)])
 def test_pool_when_ctrl_c_comes_then_it_ends_within_drain_timeout(
     times: tuple[float, ...], autojump_clock: MockClock
@@ -323,9 +320,12 @@ def test_pool_when_ctrl_c_comes_then_it_ends_within_drain_timeout(
     assert sorted(left) == [b"late", b"slow"]
 
 
-def test_pool_when_ctrl_c_comes_and_its_handlers_end_then_it_ends_with_them(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(("handled_in", "drain_timeout", "ends"), [(4, 7, 4), (inf, 0, 1)])
+def test_pool_when_ctrl_c_comes_and_its_handlers_end_or_may_not_be_waited_for_then_it_ends_at_once(
+    handled_in: float, drain_timeout: float, ends: float, autojump_clock: MockClock
+) -> None:
     async def handle(_message: Message) -> None:
-        await trio.sleep(4)
+        await trio.sleep(handled_in)
 
     async def main(broker: Broker) -> None:
         broker.publish("/queue/in", b"x")
@@ -333,21 +333,9 @@ def test_pool_when_ctrl_c_comes_and_its_handlers_end_then_it_ends_with_them(auto
             trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client,
             client.subscribe("/queue/in") as subscription,
         ):
-            await subscription.work(handle, drain_timeout=7)
+            await subscription.work(handle, drain_timeout=drain_timeout)
 
-    assert ended_at(autojump_clock, main, 1) == 4
-
-
-def test_pool_when_ctrl_c_comes_and_nothing_may_be_waited_for_then_it_ends_at_once(autojump_clock: MockClock) -> None:
-    async def main(broker: Broker) -> None:
-        broker.publish("/queue/in", b"x")
-        async with (
-            trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client,
-            client.subscribe("/queue/in") as subscription,
-        ):
-            await subscription.work(forever, drain_timeout=0)
-
-    assert ended_at(autojump_clock, main, 1) == 1
+    assert ended_at(autojump_clock, main, 1) == ends
 
 
 async def waits(client: Client) -> None:

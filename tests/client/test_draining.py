@@ -10,23 +10,6 @@ from trio_stomp import Client, Message
 from trio_stomp.testing import Broker
 
 
-@pytest.mark.parametrize("seconds", [0, 0.5, 3])
-async def test_drain_when_a_handler_does_not_end_then_it_is_cancelled_after_exactly_that_time(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock, seconds: float
-) -> None:
-    async def handle(_message: Message) -> None:
-        await trio.sleep_forever()
-
-    await client.send("/queue/a", "1", receipt=True)
-    async with client.subscribe("/queue/a") as subscription:
-        began = trio.current_time() + 1
-        with trio.move_on_after(1):
-            await subscription.work(handle, drain_timeout=seconds)
-        assert trio.current_time() - began == pytest.approx(seconds)
-    await trio.testing.wait_all_tasks_blocked()
-    assert broker.depth("/queue/a") == 1
-
-
 async def test_drain_when_a_handler_ends_in_time_then_its_message_is_acknowledged_and_nothing_waits_longer(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 import trio
-import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import RawHost, reconnecting
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
@@ -23,6 +23,8 @@ from trio_stomp import (
     SubscriptionOverflow,
 )
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 VERSIONS = ("1.0", "1.1", "1.2")
 SERVERS = ("any/1", "RabbitMQ/3.13", "ActiveMQ/6.1", "ActiveMQ-Artemis/2.40")
@@ -93,7 +95,7 @@ async def client_of(serve: Serve, version: str, *, reconnect: bool = True) -> As
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_error_when_it_comes_behind_connected_then_subscriptions_and_messages_go_on_with_the_next_connection(
-    autojump_clock: trio.testing.MockClock, version: str, server: str, tail: bytes
+    version: str, server: str, tail: bytes
 ) -> None:
     first = connected(version, server)
     for split in range(0, len(first + tail), 1 if server == SERVERS[0] else 7):
@@ -122,7 +124,7 @@ async def test_error_when_it_comes_behind_connected_then_subscriptions_and_messa
 )
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_error_when_it_comes_behind_the_first_connected_then_each_verb_says_what_the_broker_said(
-    autojump_clock: trio.testing.MockClock, version: str, tail: bytes, kind: type[StompError], words: str
+    version: str, tail: bytes, kind: type[StompError], words: str
 ) -> None:
     first = connected(version, "any/1")
     for split in range(len(first), len(first + tail)):
@@ -143,9 +145,7 @@ async def test_error_when_it_comes_behind_the_first_connected_then_each_verb_say
                     raise AssertionError
 
 
-async def test_error_when_a_subscription_overflows_in_the_same_bytes_then_both_are_told_as_they_are(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_a_subscription_overflows_in_the_same_bytes_then_both_are_told_as_they_are() -> None:
     message = b"MESSAGE\nsubscription:s-1\nmessage-id:1\ndestination:/queue/a\n\nhere\0\n"
 
     async def serve(stream: trio.abc.Stream, number: int) -> None:
@@ -175,9 +175,7 @@ class _ClosedForWriting(TappedStream):
         await super().send_all(data)
 
 
-async def test_error_when_a_write_fails_before_it_is_read_then_the_error_is_raised(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_error_when_a_write_fails_before_it_is_read_then_the_error_is_raised() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect()
         await trio.sleep(1.2)
@@ -193,9 +191,7 @@ async def test_error_when_a_write_fails_before_it_is_read_then_the_error_is_rais
                 await client.send("/queue/a", b"1", receipt=True)
 
 
-async def test_write_when_it_fails_and_nothing_is_read_then_lost_within_a_second(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_write_when_it_fails_and_nothing_is_read_then_lost_within_a_second() -> None:
     async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
         nursery.start_soon(peer.accept_connect)
         stream = _ClosedForWriting(peer.connect_stream())

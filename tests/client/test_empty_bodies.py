@@ -1,4 +1,4 @@
-"""Empty bodies: ``content-length:0`` for bytes and none for text, by which JMS brokers tell one from the other."""
+"""The header ``content-length``: JMS brokers take a message with it for bytes, be it empty, and any other for text."""
 
 from __future__ import annotations
 
@@ -104,12 +104,21 @@ async def test_body_when_empty_then_bytes_have_a_length_and_text_has_none(
 
 
 @pytest.mark.parametrize(
-    ("headers", "expected"),
-    [([("content-length", "0")], "0"), ([], None)],
-    ids=["JMS bytes message", "JMS text message"],
+    ("headers", "body", "is_text"),
+    [
+        ({}, b"", True),
+        ({"content-length": "0"}, b"", False),
+        ({}, b"a", True),
+        ({"content-length": "1"}, b"a", False),
+        ({"content-length": "1", "content-type": "text/plain"}, b"a", True),
+        ({"content-length": "1", "content-type": "application/json"}, b"a", False),
+        ({"content-type": "application/json"}, b"a", True),
+        ({"content-type": "text/plain;charset=latin-1"}, b"a", False),
+        ({}, b"\xff", False),
+    ],
 )
-async def test_dead_letter_when_the_body_is_empty_then_it_keeps_its_type(
-    headers: list[tuple[str, str]], expected: str | None, autojump_clock: trio.testing.MockClock
+async def test_dead_letter_when_sent_then_it_is_a_text_message_where_jms_would_say_so(
+    headers: dict[str, str], body: bytes, autojump_clock: trio.testing.MockClock, *, is_text: bool
 ) -> None:
     async def fail(_message: object) -> None:
         await trio.lowlevel.checkpoint()
@@ -119,8 +128,12 @@ async def test_dead_letter_when_the_body_is_empty_then_it_keeps_its_type(
         await peer.wait_for(Command.SUBSCRIBE)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: subscription.work(fail, retry=trio_stomp.Retry(attempts=1), dead_letter="/dead"))
-            peer.deliver("s", b"", headers)
+            sent = peer.ledger.deliver("s", body)
+            own = {"subscription": "s", "message-id": sent.message_id, "ack": sent.ack_id, "destination": "/q"}
+            lines = [f"{name}:{value}" for name, value in {**own, **headers}.items()]
+            peer.put("\n".join(["MESSAGE", *lines, "", ""]).encode() + body + b"\0")
             frame = await peer.wait_for(Command.SEND)
             await peer.wait_for(Command.COMMIT)
             nursery.cancel_scope.cancel()
-    assert frame.headers.get("content-length") == expected
+    assert frame.body == body
+    assert frame.headers.get("content-length") == (None if is_text else str(len(body)))

@@ -10,7 +10,6 @@ import trio
 import trio_stomp
 import trio_stomp.blocking
 from trio_stomp import LocalProtocolError, options_from_environment
-from trio_stomp.brokers import RABBITMQ
 from trio_stomp.testing import BrokerOptions, run_broker_in_thread
 
 URL = "stomp://b1:61613"
@@ -36,6 +35,7 @@ def test_options_when_all_are_set_then_each_has_its_type(tmp_path: Path) -> None
             "HOME": "/",
         }
     )
+    assert options.pop("profile").name == "RabbitMQ"
     assert options == {
         "urls": [URL, "stomp://b2:61613", "stomp://b3", "stomp://b4"],
         "login": "me",
@@ -46,7 +46,6 @@ def test_options_when_all_are_set_then_each_has_its_type(tmp_path: Path) -> None
         "connect_timeout": 2,
         "disconnect_timeout": 3.5,
         "reconnect": True,
-        "profile": RABBITMQ,
         "proxy": "socks5://p:1080",
     }
 

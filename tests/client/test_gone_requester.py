@@ -114,11 +114,3 @@ async def test_reply_when_its_caller_asked_for_a_receipt_then_the_refusal_is_rai
             with pytest.raises(BrokerError, match="no such destination"):
                 await client.send("/remote-temp-queue/session-99.x", b"", receipt=True)
         assert broker.statistics().sent[Command.ERROR] == 1
-
-
-async def test_reply_when_it_cannot_be_encoded_then_no_receipt_is_awaited(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(trio_stomp.LocalProtocolError):
-        await client.send("/remote-temp-queue/session-1.x", b"", headers={"a": "\0"})
-    assert client.statistics().receipts_pending == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -104,21 +104,10 @@ async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_no
     assert caught.value.__notes__ == ["the connection had failed, too: access refused"]
 
 
-async def _leave(_client: Client) -> None:
-    """Do nothing more."""
-
-
-async def _disconnect(client: Client) -> None:
-    await client.disconnect()
-
-
-@pytest.mark.parametrize("end", [_leave, _disconnect])
+@pytest.mark.parametrize("explicitly", [False, True])
 @pytest.mark.parametrize("backlog", [0, 1_000_000])
 async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(
-    nursery: trio.Nursery,
-    autojump_clock: trio.testing.MockClock,
-    end: Callable[[Client], Awaitable[None]],
-    backlog: int,
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, backlog: int, *, explicitly: bool
 ) -> None:
     """The program computes without a checkpoint, so nothing has read what came."""
     ours, theirs = trio.testing.memory_stream_pair()
@@ -133,7 +122,8 @@ async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(
             await trio.testing.wait_all_tasks_blocked()
             await theirs.send_all(b"\n" * backlog)
             theirs.send_stream.close()
-            await end(client)
+            if explicitly:
+                await client.disconnect()
 
 
 async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason_is_raised(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from contextlib import suppress
 
 import pytest
@@ -9,18 +10,19 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from trio_stomp import Client, ConnectionClosed, ConnectionLost, LocalProtocolError
-from trio_stomp.testing import Broker, open_broker
-from trio_stomp.types import Command
+from trio_stomp.testing import Broker
+from trio_stomp.types import Command, Phase
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 class BodyError(Exception):
     """What a body raises."""
 
 
-async def test_connect_when_left_well_then_disconnect_was_exchanged(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_left_well_then_disconnect_was_exchanged(broker: Broker) -> None:
     """Row 1x-DISC-1."""
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"1")
@@ -29,14 +31,12 @@ async def test_connect_when_left_well_then_disconnect_was_exchanged(
 
 
 async def test_connect_stream_when_connected_then_its_endpoint_names_no_host(  # noqa: ASYNC124  # the fixtures need trio
-    client: Client, autojump_clock: trio.testing.MockClock
+    client: Client,
 ) -> None:
     assert client.state.endpoint == "the program's own stream"
 
 
-async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_was_dialed(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_was_dialed(broker: Broker) -> None:
     misspelled = {"heartbeat": (1, 1)}
     with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
         async with trio_stomp.connect("stomp://127.0.0.1:1", **misspelled):  # type: ignore[arg-type]  # what is refused
@@ -47,9 +47,7 @@ async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing
     assert broker.statistics().received.get(Command.CONNECT, 0) == 0
 
 
-async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the_link_is_closed(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the_link_is_closed(broker: Broker) -> None:
     raised = BodyError()
     with pytest.raises(BodyError) as caught:
         async with trio_stomp.connect_stream(broker.connect_stream()):
@@ -60,9 +58,7 @@ async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the
     assert broker.statistics().received.get(Command.DISCONNECT, 0) == 0
 
 
-async def test_connect_when_the_body_raises_a_group_of_its_own_then_it_leaves_as_it_is(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_the_body_raises_a_group_of_its_own_then_it_leaves_as_it_is(broker: Broker) -> None:
     first, second = BodyError("1"), BodyError("2")
     with pytest.raises(ExceptionGroup) as caught:  # noqa: ASYNC401  # the identity of the group is looked at
         async with trio_stomp.connect_stream(broker.connect_stream()):
@@ -70,9 +66,7 @@ async def test_connect_when_the_body_raises_a_group_of_its_own_then_it_leaves_as
     assert caught.value.exceptions == (first, second)
 
 
-async def test_connect_when_the_body_is_cancelled_then_closed_at_once(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_the_body_is_cancelled_then_closed_at_once(broker: Broker) -> None:
     start = trio.current_time()
     with trio.move_on_after(1) as scope:
         async with trio_stomp.connect_stream(broker.connect_stream()):
@@ -82,27 +76,48 @@ async def test_connect_when_the_body_is_cancelled_then_closed_at_once(
     assert broker.statistics().received.get(Command.DISCONNECT, 0) == 0
 
 
-async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(broker: Broker) -> None:
     with pytest.raises(ConnectionLost, match="the broker closed it"):
         async with trio_stomp.connect_stream(broker.connect_stream()):
             broker.drop_connections()
             await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_connect_when_the_loss_was_noticed_then_leaving_does_not_raise_it_again(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_the_loss_was_noticed_then_leaving_does_not_raise_it_again(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.drop_connections()
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(ConnectionLost):
             await client.send("/queue/a", b"1")
+        with pytest.raises(ConnectionLost):
+            async with client.subscribe("/queue/a"):
+                raise AssertionError
+        assert client.state.phase is Phase.CLOSED
+
+
+async def test_failure_when_it_is_raised_again_then_each_time_as_an_exception_of_its_own(broker: Broker) -> None:
+    raised: list[ConnectionLost] = []
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        broker.drop_connections()
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):
+            with pytest.raises(ConnectionLost) as caught:
+                try:
+                    int("unrelated")
+                except ValueError:
+                    await client.send("/queue/a", b"1")
+            raised.append(caught.value)
+    first, second = raised
+    assert first is not second
+    assert str(first) == str(second)
+    assert first.__cause__ is second.__cause__
+    # Neither traceback has grown by the other, and what was being handled has nothing to do with it.
+    assert len(traceback.extract_tb(first.__traceback__)) == len(traceback.extract_tb(second.__traceback__))
+    assert "unrelated" not in "".join(traceback.format_exception(second))
 
 
 async def test_connect_when_the_body_raises_and_the_loss_was_not_noticed_then_it_goes_along_as_a_note(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     raised = BodyError()
     with pytest.raises(BodyError) as caught:
@@ -114,7 +129,7 @@ async def test_connect_when_the_body_raises_and_the_loss_was_not_noticed_then_it
     assert "the connection had failed" in caught.value.__notes__[0]
 
 
-async def test_connect_when_left_then_no_task_is_left(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+async def test_connect_when_left_then_no_task_is_left(broker: Broker) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
     async with trio_stomp.connect_stream(broker.connect_stream()):
         pass
@@ -123,9 +138,7 @@ async def test_connect_when_left_then_no_task_is_left(broker: Broker, autojump_c
     assert trio.lowlevel.current_statistics().tasks_living <= before
 
 
-async def test_client_when_used_after_the_block_then_connection_closed(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_client_when_used_after_the_block_then_connection_closed(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         pass
     with pytest.raises(ConnectionClosed):
@@ -134,7 +147,7 @@ async def test_client_when_used_after_the_block_then_connection_closed(
 
 @pytest.mark.parametrize("end", ["return", "raise", "cancel"])
 async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_gets_connection_closed(
-    broker: Broker, autojump_clock: trio.testing.MockClock, end: str
+    broker: Broker, end: str
 ) -> None:
     async def consume(client: Client) -> None:
         with trio.fail_after(60), pytest.raises(ConnectionClosed):
@@ -154,9 +167,7 @@ async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_g
 
 
 @pytest.mark.parametrize("cause", ["invalid option", "canceled"])
-async def test_connect_stream_when_it_ends_before_connecting_then_the_stream_is_closed(
-    autojump_clock: trio.testing.MockClock, cause: str
-) -> None:
+async def test_connect_stream_when_it_ends_before_connecting_then_the_stream_is_closed(cause: str) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     with suppress(LocalProtocolError), trio.CancelScope() as scope:
         if cause == "canceled":
@@ -166,10 +177,3 @@ async def test_connect_stream_when_it_ends_before_connecting_then_the_stream_is_
             pytest.fail("connected")
     with trio.fail_after(1):
         assert await theirs.receive_some() == b""
-
-
-async def test_connect_when_over_tcp_then_the_same() -> None:
-    async with open_broker() as broker, trio_stomp.connect(broker.url) as client:
-        await client.send("/queue/a", b"1", receipt=True)
-        async with client.subscribe("/queue/a") as subscription, await anext(subscription) as message:
-            assert message.body == b"1"

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.connecting import Credentials
 from tests.kit.reconnecting import reconnecting
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
 from trio_stomp.types import Command
 
 
-def _said(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+@pytest.fixture(autouse=True)
+def at_info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+
+
+def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
 
 
 async def _leave(_client: trio_stomp.Client) -> None:
@@ -42,20 +49,16 @@ async def test_log_when_the_program_leaves_then_nothing_above_debug(
     *,
     reconnects: bool,
 ) -> None:
-    caplog.set_level(logging.INFO, "trio_stomp")
-    try:
+    with suppress(KeyError):
         async with reconnecting(broker, reconnect=reconnects) as client, client.subscribe("/queue/a"):
             await client.send("/queue/b", b"", receipt=True)
             await end(client)
-    except KeyError:
-        pass
     assert _said(caplog) == []
 
 
 async def test_log_when_connected_again_then_once_with_the_host_and_what_was_restored(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    caplog.set_level(logging.INFO, "trio_stomp")
     async with reconnecting(broker) as client, client.subscribe("/queue/a"), client.subscribe("/queue/b"):
         broker.faults.now(DropLink())
         await trio.sleep(5)
@@ -68,7 +71,6 @@ async def test_log_when_connected_again_then_once_with_the_host_and_what_was_res
 async def test_log_when_messages_are_sent_again_then_it_counts_them(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    caplog.set_level(logging.INFO, "trio_stomp")
     async with reconnecting(broker) as client, client.publisher() as publisher:
         broker.faults.now(SwallowReceipts(command=Command.SEND))
         await publisher.send("/queue/c", b"1")
@@ -82,16 +84,8 @@ async def test_log_when_messages_are_sent_again_then_it_counts_them(
 async def test_log_when_the_first_connection_needs_attempts_then_it_says_that_it_was_made(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "trio_stomp")
     async with open_broker() as broker:
-        refused = [ConnectionError("no token yet")]
-
-        async def credentials() -> tuple[str, str]:
-            await trio.lowlevel.checkpoint()
-            if refused:
-                raise refused.pop()
-            return "guest", "guest"
-
+        credentials = Credentials(ConnectionError("no token yet"), ("guest", "guest"))
         policy = trio_stomp.Reconnect(retry_first=True, random=lambda: 0)
         async with trio_stomp.connect(broker.url, credentials=credentials, reconnect=policy):
             assert _said(caplog)[-1] == f"connected to stomp://127.0.0.1:{broker.port} at attempt 2"

@@ -6,7 +6,7 @@ its RECEIPT ("after DISCONNECT"). Then it goes on at the preferred host.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Unpack
@@ -16,6 +16,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
@@ -35,6 +36,8 @@ from trio_stomp import (
 )
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
 from trio_stomp.types import Command, ConnectionInfo, ConnectOptions, Phase, Settlement
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 FAIL_BACK_AFTER: Final = 10.0
 # A receipt that comes this late leaves time to look at each stage.
@@ -138,9 +141,7 @@ Settle = Callable[[Message, Hosts, Subscription], Awaitable[None]]
 
 
 @pytest.mark.parametrize("settle", [by_ack, by_ack_with_receipt, by_block, by_ack_up_to])
-async def test_ack_when_it_comes_before_disconnect_then_it_takes_effect(
-    settle: Settle, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_ack_when_it_comes_before_disconnect_then_it_takes_effect(settle: Settle) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         of.old.faults.now(LATE_SEND)
@@ -155,9 +156,7 @@ async def test_ack_when_it_comes_before_disconnect_then_it_takes_effect(
 
 
 @pytest.mark.parametrize("settle", [by_ack, by_ack_with_receipt, by_ack_up_to])
-async def test_ack_when_it_comes_after_disconnect_then_the_message_is_stale(
-    settle: Settle, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_ack_when_it_comes_after_disconnect_then_the_message_is_stale(settle: Settle) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         await of.move(LATE_DISCONNECT)
@@ -170,7 +169,7 @@ async def test_ack_when_it_comes_after_disconnect_then_the_message_is_stale(
 
 
 async def test_block_when_it_ends_after_disconnect_then_that_is_logged_and_the_message_comes_again(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         async with await take(of, subscription):
@@ -180,9 +179,7 @@ async def test_block_when_it_ends_after_disconnect_then_that_is_logged_and_the_m
         assert of.old.depth("/queue/a") == 1
 
 
-async def test_block_when_it_raises_after_disconnect_then_its_exception_leaves_as_itself(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_block_when_it_raises_after_disconnect_then_its_exception_leaves_as_itself() -> None:
     mine = ValueError("mine")
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
@@ -193,9 +190,7 @@ async def test_block_when_it_raises_after_disconnect_then_its_exception_leaves_a
         assert caught.value is mine
 
 
-async def test_ack_when_its_receipt_pends_as_the_move_begins_then_the_move_waits_for_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ack_when_its_receipt_pends_as_the_move_begins_then_the_move_waits_for_it() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         of.old.faults.now(DelayReceipts(command=Command.ACK, seconds=FAIL_BACK_AFTER + DELAY))
@@ -206,9 +201,7 @@ async def test_ack_when_its_receipt_pends_as_the_move_begins_then_the_move_waits
         assert of.old.depth("/queue/a") == 0
 
 
-async def test_ack_when_its_receipt_never_comes_then_the_message_is_stale_and_the_move_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ack_when_its_receipt_never_comes_then_the_message_is_stale_and_the_move_goes_on() -> None:
     async with hosts(disconnect_timeout=3) as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         of.old.faults.now(SwallowReceipts(command=Command.ACK))
@@ -220,9 +213,7 @@ async def test_ack_when_its_receipt_never_comes_then_the_message_is_stale_and_th
 # --- consuming --------------------------------------------------------------------------------------------------------
 
 
-async def test_iteration_when_the_client_moves_then_it_waits_and_goes_on_at_the_next_host(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_iteration_when_the_client_moves_then_it_waits_and_goes_on_at_the_next_host() -> None:
     got: list[bytes] = []
     async with hosts() as of, of.client.subscribe("/queue/a", prefetch=2) as subscription:
         first = await take(of, subscription)
@@ -250,9 +241,7 @@ async def test_iteration_when_the_client_moves_then_it_waits_and_goes_on_at_the_
         assert of.old.depth("/queue/a") == 2
 
 
-async def test_receive_batch_when_it_lingers_as_the_move_begins_then_it_goes_on_at_the_next_host(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_receive_batch_when_it_lingers_as_the_move_begins_then_it_goes_on_at_the_next_host() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         of.preferred.publish("/queue/a", b"at the next host")
         await trio.sleep(FAIL_BACK_AFTER - 1)
@@ -262,9 +251,7 @@ async def test_receive_batch_when_it_lingers_as_the_move_begins_then_it_goes_on_
         assert of.client.state.endpoint == "stomp://h0:61613"
 
 
-async def test_auto_mode_when_the_client_moves_then_all_that_came_is_handed_out(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_auto_mode_when_the_client_moves_then_all_that_came_is_handed_out() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a", ack="auto") as subscription:
         of.old.publish("/queue/a", b"before")
         await of.move(LATE_DISCONNECT)
@@ -279,9 +266,7 @@ async def test_auto_mode_when_the_client_moves_then_all_that_came_is_handed_out(
 
 
 @pytest.mark.parametrize("late", [LATE_DISCONNECT, None])
-async def test_work_when_the_client_moves_then_it_goes_on(
-    late: DelayReceipts | None, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_the_client_moves_then_it_goes_on(late: DelayReceipts | None) -> None:
     handled: list[bytes] = []
 
     async def handle(message: Message) -> None:
@@ -304,11 +289,8 @@ async def test_work_when_the_client_moves_then_it_goes_on(
         assert of.old.depth("/queue/a") >= 40 - len([body for body in handled if len(body) < 3])
 
 
-@pytest.mark.parametrize("dead_letter", ["/queue/dead", None])
-async def test_work_when_a_message_fails_for_good_after_disconnect_then_it_comes_again_and_work_goes_on(
-    dead_letter: str | None, autojump_clock: trio.testing.MockClock
-) -> None:
-    handled: list[bytes] = []
+def failing_on_poison(handled: list[bytes]) -> Callable[[Message], Coroutine[object, object, None]]:
+    """A handler that notes good messages, and fails on a bad one once the move has begun."""
 
     async def handle(message: Message) -> None:
         if message.body == b"poison":
@@ -316,35 +298,36 @@ async def test_work_when_a_message_fails_for_good_after_disconnect_then_it_comes
             raise ValueError
         handled.append(message.body)
 
+    return handle
+
+
+@pytest.mark.parametrize("dead_letter", ["/queue/dead", None])
+async def test_work_when_a_message_fails_for_good_after_disconnect_then_it_comes_again_and_work_goes_on(
+    dead_letter: str | None,
+) -> None:
+    handled: list[bytes] = []
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         of.old.publish("/queue/a", b"poison")
         of.preferred.publish("/queue/a", b"good")
         of.old.faults.now(LATE_DISCONNECT)
         with trio.move_on_after(30):
-            await subscription.work(handle, retry=trio_stomp.Retry(attempts=1), dead_letter=dead_letter)
+            retry = trio_stomp.Retry(attempts=1)
+            await subscription.work(failing_on_poison(handled), retry=retry, dead_letter=dead_letter)
         assert handled == [b"good"]
         assert of.old.depth("/queue/a") == 1
 
 
-async def test_work_when_a_message_becomes_stale_while_its_dead_letter_waits_for_a_connection_then_it_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_work_when_a_message_becomes_stale_while_its_dead_letter_waits_for_a_connection_then_it_goes_on() -> None:
+    """Before DISCONNECT the message is not stale yet; the transaction, being new, waits for the next host."""
     handled: list[bytes] = []
-
-    async def handle(message: Message) -> None:
-        if message.body == b"poison":
-            # Before DISCONNECT the message is not stale yet; the transaction, being new, waits for the next host.
-            await trio.sleep_until(FAIL_BACK_AFTER + 1)
-            raise ValueError
-        handled.append(message.body)
-
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         of.old.publish("/queue/a", b"poison")
         of.preferred.publish("/queue/a", b"good")
         of.old.faults.now(LATE_SEND)
         async with pending_send(of.client):
             with trio.move_on_after(30):
-                await subscription.work(handle, retry=trio_stomp.Retry(attempts=1), dead_letter="/queue/dead")
+                retry = trio_stomp.Retry(attempts=1)
+                await subscription.work(failing_on_poison(handled), retry=retry, dead_letter="/queue/dead")
         assert handled == [b"good"]
         assert of.old.depth("/queue/a") == 1
         assert of.preferred.depth("/queue/dead") == 0
@@ -383,7 +366,7 @@ async def as_request(client: Client) -> None:
 @pytest.mark.parametrize("late", [LATE_SEND, LATE_DISCONNECT])
 @pytest.mark.parametrize("send", [plainly, confirmed, published, in_bulk, in_transaction, as_request])
 async def test_send_when_the_move_has_begun_then_it_waits_for_the_next_host(
-    send: Callable[[Client], Awaitable[None]], late: DelayReceipts, autojump_clock: trio.testing.MockClock
+    send: Callable[[Client], Awaitable[None]], late: DelayReceipts
 ) -> None:
     async with hosts() as of:
         of.old.faults.now(late)
@@ -395,9 +378,7 @@ async def test_send_when_the_move_has_begun_then_it_waits_for_the_next_host(
         assert (of.old.depth("/queue/new"), of.preferred.depth("/queue/new")) == (0, 1)
 
 
-async def test_subscribe_when_the_move_has_begun_then_it_stands_at_the_next_host(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscribe_when_the_move_has_begun_then_it_stands_at_the_next_host() -> None:
     async with hosts() as of:
         await of.move(LATE_DISCONNECT)
         async with of.client.subscribe("/queue/a") as subscription:
@@ -407,7 +388,7 @@ async def test_subscribe_when_the_move_has_begun_then_it_stands_at_the_next_host
 
 @pytest.mark.parametrize("late", [LATE_SEND, LATE_DISCONNECT])
 async def test_leaving_a_subscription_when_the_move_has_begun_then_it_gives_back_and_does_not_stand_again(
-    late: DelayReceipts, autojump_clock: trio.testing.MockClock
+    late: DelayReceipts,
 ) -> None:
     async with hosts() as of:
         of.old.faults.now(late)
@@ -423,9 +404,7 @@ async def test_leaving_a_subscription_when_the_move_has_begun_then_it_gives_back
             assert of.preferred.unacknowledged("/queue/a") == 0
 
 
-async def test_delete_when_the_client_is_between_two_hosts_then_it_waits_for_the_next_one(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_delete_when_the_client_is_between_two_hosts_then_it_waits_for_the_next_one() -> None:
     async with hosts() as of, of.client.subscribe("/topic/t", durable="mine") as subscription:
         await of.move(LATE_DISCONNECT)
         await subscription.delete()
@@ -434,18 +413,14 @@ async def test_delete_when_the_client_is_between_two_hosts_then_it_waits_for_the
             await anext(subscription)
 
 
-async def test_request_when_its_reply_has_not_come_by_the_move_then_its_outcome_is_unknown_and_it_says_why(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_its_reply_has_not_come_by_the_move_then_its_outcome_is_unknown_and_it_says_why() -> None:
     async with hosts() as of:
         with pytest.raises(OutcomeUnknown, match="stomp://h1:61613 was left for stomp://h0:61613"):
             await of.client.request("/queue/a", b"?", timeout=60)
         await of.arrive()
 
 
-async def test_request_when_its_reply_comes_before_the_old_host_is_left_then_it_is_returned(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_its_reply_comes_before_the_old_host_is_left_then_it_is_returned() -> None:
     texts: list[str] = []
     async with hosts() as of:
 
@@ -462,9 +437,7 @@ async def test_request_when_its_reply_comes_before_the_old_host_is_left_then_it_
     assert texts == ["42"]
 
 
-async def test_browser_when_its_end_came_before_the_move_then_it_ends_well(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_browser_when_its_end_came_before_the_move_then_it_ends_well() -> None:
     async with hosts() as of:
         of.old.publish("/queue/a", b"1")
         async with of.client.subscribe("/queue/a", browse=True) as browser:
@@ -475,9 +448,7 @@ async def test_browser_when_its_end_came_before_the_move_then_it_ends_well(
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
-async def test_transaction_when_committed_before_disconnect_then_it_takes_effect(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_transaction_when_committed_before_disconnect_then_it_takes_effect() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         of.old.faults.now(LATE_SEND)
@@ -490,9 +461,7 @@ async def test_transaction_when_committed_before_disconnect_then_it_takes_effect
         assert (of.old.depth("/queue/a"), of.old.depth("/queue/b")) == (0, 1)
 
 
-async def test_transaction_when_open_at_disconnect_then_it_is_lost_and_says_why(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_transaction_when_open_at_disconnect_then_it_is_lost_and_says_why() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         with pytest.raises(TransactionLost, match=r"nothing in it takes effect: .* was left for stomp://h0:61613"):
@@ -507,7 +476,7 @@ async def test_transaction_when_open_at_disconnect_then_it_is_lost_and_says_why(
 
 @pytest.mark.parametrize("late", [LATE_DISCONNECT, None])
 async def test_run_transaction_when_the_client_moves_meanwhile_then_it_runs_again_at_the_next_host(
-    late: DelayReceipts | None, autojump_clock: trio.testing.MockClock
+    late: DelayReceipts | None,
 ) -> None:
     attempts = 0
 
@@ -527,9 +496,7 @@ async def test_run_transaction_when_the_client_moves_meanwhile_then_it_runs_agai
         assert (of.old.depth("/queue/b"), of.preferred.depth("/queue/b")) == (0, 2)
 
 
-async def test_run_transaction_when_it_settles_a_message_of_the_old_host_then_the_message_is_stale(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_run_transaction_when_it_settles_a_message_of_the_old_host_then_the_message_is_stale() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
 
@@ -542,9 +509,7 @@ async def test_run_transaction_when_it_settles_a_message_of_the_old_host_then_th
 
 
 @pytest.mark.parametrize("server", ["ActiveMQ-Artemis/2.44", "RabbitMQ/3.13", "trio-stomp-testing/1"])
-async def test_commit_when_its_receipt_pends_as_the_move_begins_then_the_move_waits_for_all_of_it(
-    server: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_commit_when_its_receipt_pends_as_the_move_begins_then_the_move_waits_for_all_of_it(server: str) -> None:
     async with hosts(server, versions=["1.1"]) as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
         of.old.faults.now(DelayReceipts(command=Command.COMMIT, seconds=FAIL_BACK_AFTER + DELAY))
@@ -557,9 +522,7 @@ async def test_commit_when_its_receipt_pends_as_the_move_begins_then_the_move_wa
         assert (of.old.depth("/queue/a"), of.old.depth("/queue/b")) == (0, 1)
 
 
-async def test_commit_when_its_receipt_never_comes_then_the_outcome_is_unknown(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_commit_when_its_receipt_never_comes_then_the_outcome_is_unknown() -> None:
     async with hosts(disconnect_timeout=3) as of:
         of.old.faults.now(SwallowReceipts(command=Command.COMMIT))
         with pytest.raises(OutcomeUnknown, match="was left for"):
@@ -571,9 +534,7 @@ async def test_commit_when_its_receipt_never_comes_then_the_outcome_is_unknown(
 # --- ends of the move -------------------------------------------------------------------------------------------------
 
 
-async def test_leaving_when_a_message_is_unconfirmed_at_the_old_host_then_the_next_one_confirms_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_leaving_when_a_message_is_unconfirmed_at_the_old_host_then_the_next_one_confirms_it() -> None:
     async with hosts(disconnect_timeout=10) as of:
         of.old.faults.now(SwallowReceipts(command=Command.SEND))
         async with pending_send(of.client):
@@ -584,9 +545,7 @@ async def test_leaving_when_a_message_is_unconfirmed_at_the_old_host_then_the_ne
         assert of.preferred.depth("/queue/pending") == 1
 
 
-async def test_leaving_when_disconnect_was_said_for_the_move_then_the_client_ends_well(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_leaving_when_disconnect_was_said_for_the_move_then_the_client_ends_well() -> None:
     async with hosts() as of:
         await of.move(LATE_DISCONNECT)
     assert of.client.state.phase is Phase.CLOSED
@@ -597,9 +556,7 @@ async def test_leaving_when_disconnect_was_said_for_the_move_then_the_client_end
 
 # The move and the program that leaves wait for the same RECEIPT, and trio wakes them in either order.
 @pytest.mark.parametrize("attempt", range(10))
-async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still_gets_disconnect(
-    attempt: int, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still_gets_disconnect(attempt: int) -> None:
     links: list[TappedStream] = []
 
     class Tapped(Host):
@@ -623,9 +580,7 @@ async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still
 
 
 @pytest.mark.parametrize("late", [LATE_SEND, LATE_DISCONNECT])
-async def test_move_when_cancelled_then_both_links_are_closed_at_once(
-    late: DelayReceipts, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_move_when_cancelled_then_both_links_are_closed_at_once(late: DelayReceipts) -> None:
     of: Hosts | None = None
     with trio.move_on_after(FAIL_BACK_AFTER + 1) as scope:
         async with hosts() as of:
@@ -641,7 +596,7 @@ async def test_move_when_cancelled_then_both_links_are_closed_at_once(
 
 @pytest.mark.parametrize("late", [LATE_SEND, LATE_DISCONNECT])
 async def test_move_when_the_old_link_is_lost_meanwhile_then_the_client_goes_on_at_the_next_host(
-    late: DelayReceipts, autojump_clock: trio.testing.MockClock
+    late: DelayReceipts,
 ) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
@@ -657,9 +612,7 @@ async def test_move_when_the_old_link_is_lost_meanwhile_then_the_client_goes_on_
         assert len(of.first.dialed) == 2  # at the beginning, and for the move
 
 
-async def test_move_when_both_hosts_are_gone_then_the_client_comes_back_when_one_is(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_move_when_both_hosts_are_gone_then_the_client_comes_back_when_one_is() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         of.old.faults.now(LATE_SEND)
         async with pending_send(of.client):
@@ -674,9 +627,7 @@ async def test_move_when_both_hosts_are_gone_then_the_client_comes_back_when_one
             assert (await anext(subscription)).body == b"goes on"
 
 
-async def test_move_when_the_last_loss_is_still_being_restored_then_it_is_tried_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_move_when_the_last_loss_is_still_being_restored_then_it_is_tried_again() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a"):
         of.first.refuses = True
         # The connection that follows is restored only when this RECEIPT has come.
@@ -689,9 +640,7 @@ async def test_move_when_the_last_loss_is_still_being_restored_then_it_is_tried_
         assert len(of.preferred.sessions) == 1
 
 
-async def test_deadline_when_a_moved_connection_is_lost_then_it_counts_from_that_loss(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_deadline_when_a_moved_connection_is_lost_then_it_counts_from_that_loss() -> None:
     policy = Reconnect(
         first_delay=0.5, fail_back_after=FAIL_BACK_AFTER, deadline=20, stable_after=5, random=lambda: 1.0
     )
@@ -707,9 +656,7 @@ async def test_deadline_when_a_moved_connection_is_lost_then_it_counts_from_that
         await of.client.send("/queue/a", b"", receipt=True)
 
 
-async def test_state_and_hooks_when_the_client_moves_then_they_tell_where_to(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_state_and_hooks_when_the_client_moves_then_they_tell_where_to() -> None:
     causes: list[StompError | None] = []
 
     class Told(Hooks):
@@ -731,9 +678,7 @@ async def test_state_and_hooks_when_the_client_moves_then_they_tell_where_to(
     assert [str(cause) for cause in causes] == [left, "None"]
 
 
-async def test_publisher_when_the_client_moves_to_and_fro_then_all_is_confirmed_once_and_in_order(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_publisher_when_the_client_moves_to_and_fro_then_all_is_confirmed_once_and_in_order() -> None:
     async with hosts() as of:
         try:
             async with of.client.publisher(max_in_flight=8) as publisher:

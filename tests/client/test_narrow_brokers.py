@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-import trio
 
 import trio_stomp
 from trio_stomp import Client, NotSupportedError, OutgoingMessage, StompError
-from trio_stomp.testing import Broker, open_broker
-
-
-@pytest.fixture
-async def broker(autojump_clock: trio.testing.MockClock) -> AsyncGenerator[Broker]:
-    async with open_broker(listen=False) as opened:
-        yield opened
+from trio_stomp.testing import Broker
 
 
 @pytest.fixture

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack
 
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.connecting import Credentials
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting, settings_for
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
@@ -27,26 +31,12 @@ from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.reconnecting import dial_again
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
-from trio_stomp.types import ConnectionState, Phase, Version
+from trio_stomp.types import ConnectionState, ConnectOptions, Phase, Version
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 # What brokers answer CONNECT with that may take it a moment later.
 TEMPORARY = ("broker is starting", "connection limit of virtual host '/' reached", "upgrade to version 4", "")
-
-
-class Credentials:
-    """A callable that is told what to do each time; it returns good ones when nothing is left to do."""
-
-    def __init__(self, *plan: BaseException | tuple[str, str]) -> None:
-        self.plan = list(plan)
-        self.calls = 0
-
-    async def __call__(self) -> tuple[str, str]:
-        self.calls += 1
-        await trio.lowlevel.checkpoint()
-        now = self.plan.pop(0) if self.plan else ("me", "good")
-        if isinstance(now, BaseException):
-            raise now
-        return now
 
 
 def credentialed(passcode: str) -> BrokerOptions:
@@ -73,7 +63,7 @@ async def connected_again(client: Client, broker: Broker) -> None:
     ],
 )
 async def test_credentials_when_they_fail_in_an_outage_then_the_attempt_has_failed_and_another_follows(
-    autojump_clock: trio.testing.MockClock, error: Exception
+    error: Exception,
 ) -> None:
     credentials = Credentials(("me", "good"), error, error, error, error, error)
     states: list[ConnectionState] = []
@@ -97,9 +87,7 @@ async def test_credentials_when_they_fail_in_an_outage_then_the_attempt_has_fail
         assert cause.failures[0].cause is error
 
 
-async def test_credentials_when_they_fail_and_the_policy_gives_up_then_their_error_is_the_cause(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_credentials_when_they_fail_and_the_policy_gives_up_then_their_error_is_the_cause(broker: Broker) -> None:
     mine = LookupError("the vault is sealed")
     credentials = Credentials(("guest", "guest"), *[mine] * 9)
     async with reconnecting(broker, credentials=credentials, reconnect=Reconnect(attempts=3)) as client:
@@ -110,9 +98,7 @@ async def test_credentials_when_they_fail_and_the_policy_gives_up_then_their_err
     assert caught.value.__cause__.failures[0].cause is mine
 
 
-async def test_credentials_when_they_fail_while_moving_back_then_the_connection_stays(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_credentials_when_they_fail_while_moving_back_then_the_connection_stays(broker: Broker) -> None:
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
         first.refuses = True
@@ -128,9 +114,7 @@ async def test_credentials_when_they_fail_while_moving_back_then_the_connection_
             assert client.state.endpoint == "stomp://h0:61613"
 
 
-async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_retried_only_if_asked_to(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_retried_only_if_asked_to() -> None:
     async with open_broker(options=credentialed("good")) as broker:
         url = f"stomp://127.0.0.1:{broker.port}"
         credentials = Credentials(OSError("down"))
@@ -145,9 +129,7 @@ async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_
 # --- refused credentials ----------------------------------------------------------------------------------------------
 
 
-async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client_waits_for_that(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client_waits_for_that() -> None:
     async with (
         open_broker(listen=False, options=credentialed("good")) as good,
         open_broker(listen=False, options=credentialed("other")) as bad,
@@ -163,9 +145,7 @@ async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client
             assert len(second.dialed) == 1
 
 
-async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_each_said(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_each_said() -> None:
     async with (
         open_broker(listen=False, options=credentialed("good")) as good,
         open_broker(listen=False, options=credentialed("other")) as bad,
@@ -182,9 +162,7 @@ async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_ea
     assert all("access refused" in failure.reason for failure in caught.value.failures)
 
 
-async def test_refusal_when_credentials_are_renewed_each_time_then_another_attempt_follows(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_refusal_when_credentials_are_renewed_each_time_then_another_attempt_follows() -> None:
     stale = [("me", f"stale {number}") for number in range(6)]
     async with open_broker(listen=False, options=credentialed("good")) as broker:
         credentials = Credentials(("me", "good"), *stale)
@@ -194,9 +172,7 @@ async def test_refusal_when_credentials_are_renewed_each_time_then_another_attem
         assert credentials.calls == 1 + 6 + 1
 
 
-async def test_refusal_when_credentials_return_what_was_refused_then_it_ends(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_refusal_when_credentials_return_what_was_refused_then_it_ends() -> None:
     stale = ("me", "stale")
     async with open_broker(listen=False, options=credentialed("good")) as broker:
         # Asked twice, with a failure in between; what was good before is asked for again too.
@@ -209,9 +185,7 @@ async def test_refusal_when_credentials_return_what_was_refused_then_it_ends(
             assert credentials.calls == 1 + 3
 
 
-async def test_refusal_when_another_host_is_down_then_renewed_credentials_are_tried_at_the_one_that_refused(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_refusal_when_another_host_is_down_then_renewed_credentials_are_tried_at_the_one_that_refused() -> None:
     stale = ("me", "stale")
     async with open_broker(listen=False, options=credentialed("good")) as broker:
         first, second = Host(broker), Host(broker)
@@ -230,7 +204,7 @@ async def test_refusal_when_another_host_is_down_then_renewed_credentials_are_tr
     ids=["vhost", "version"],
 )
 async def test_refusal_when_it_is_about_vhost_or_version_then_it_ends_at_once(
-    options: BrokerOptions, vhost: str, versions: list[str], autojump_clock: trio.testing.MockClock
+    options: BrokerOptions, vhost: str, versions: list[str]
 ) -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(vhosts={"/", "other"})) as good,
@@ -245,9 +219,7 @@ async def test_refusal_when_it_is_about_vhost_or_version_then_it_ends_at_once(
         assert len(host.dialed) == 2
 
 
-async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_the_next(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_the_next() -> None:
     async with (
         open_broker(listen=False, options=credentialed("good")) as good,
         open_broker(listen=False, options=credentialed("other")) as bad,
@@ -271,7 +243,7 @@ async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_
 @pytest.mark.parametrize("words", TEMPORARY)
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepted(
-    words: str, broker: Broker, autojump_clock: trio.testing.MockClock, *, is_first: bool
+    words: str, broker: Broker, *, is_first: bool
 ) -> None:
     broker.faults.plan(AnswerConnect(error=words), skip=0 if is_first else 1, connections=20)
     policy = Reconnect(retry_first=True)
@@ -282,9 +254,7 @@ async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepte
         await connected_again(client, broker)
 
 
-async def test_refusal_when_without_reconnect_then_raised_at_once_in_the_brokers_words(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_refusal_when_without_reconnect_then_raised_at_once_in_the_brokers_words(broker: Broker) -> None:
     host = Host(broker)
     broker.faults.plan(AnswerConnect(error="broker is starting"), connections=None)
     for policy in (None, AT_ONCE):  # the first connection is not retried, unless asked for
@@ -295,7 +265,7 @@ async def test_refusal_when_without_reconnect_then_raised_at_once_in_the_brokers
 
 
 async def test_refusal_when_it_lasts_then_it_is_logged_once_for_each_text(
-    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "trio_stomp")
     async with reconnecting(broker) as client:
@@ -312,7 +282,7 @@ async def test_refusal_when_it_lasts_then_it_is_logged_once_for_each_text(
 
 @pytest.mark.parametrize("policy", [replace(AT_ONCE, attempts=5), replace(AT_ONCE, deadline=30)])
 async def test_refusal_when_the_policy_gives_up_then_the_error_has_the_brokers_last_words(
-    broker: Broker, autojump_clock: trio.testing.MockClock, policy: Reconnect
+    broker: Broker, policy: Reconnect
 ) -> None:
     host = Host(broker)
     async with reconnecting(host, reconnect=policy) as client:
@@ -324,20 +294,7 @@ async def test_refusal_when_the_policy_gives_up_then_the_error_has_the_brokers_l
             await client.wait_closed()
 
 
-async def test_refusal_when_each_has_other_words_then_another_attempt_follows(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with reconnecting(broker) as client:
-        for number, words in enumerate(("starting", "recovering", "starting", "nearly there")):
-            broker.faults.plan(AnswerConnect(error=words), skip=number)
-        broker.faults.now(DropLink())
-        await connected_again(client, broker)
-        assert broker.statistics().connections == 1 + 4 + 1
-
-
-async def test_refusal_when_another_host_is_down_then_both_are_tried_until_one_accepts(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_refusal_when_another_host_is_down_then_both_are_tried_until_one_accepts(broker: Broker) -> None:
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
         async with reconnecting(first, second) as client:
@@ -360,6 +317,20 @@ def message(body: bytes) -> bytes:
     return b"MESSAGE\nsubscription:s-1\nmessage-id:1\nack:1\ndestination:/queue/a\n\n%b\0\n" % body
 
 
+@asynccontextmanager
+async def served(
+    serve: Callable[[trio.abc.Stream, int], Awaitable[None]],
+    make_host: type[RawHost] = RawHost,
+    **options: Unpack[ConnectOptions],
+) -> AsyncGenerator[tuple[Client, RawHost]]:
+    """A client of a server that is a function, and its host."""
+    options.setdefault("heart_beat", (0, 0))
+    async with trio.open_nursery() as nursery:
+        host = make_host(serve, nursery)
+        async with reconnecting(host, **options) as client:
+            yield client, host
+
+
 async def poisoned(stream: trio.abc.Stream, number: int) -> None:
     """Deliver what cannot be decoded to each subscription."""
     del number
@@ -370,20 +341,16 @@ async def poisoned(stream: trio.abc.Stream, number: int) -> None:
             await stream.send_all(message(POISON))
 
 
-async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_the_third_with_its_cause(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with trio.open_nursery() as nursery:
-        host = RawHost(poisoned, nursery)
-        async with reconnecting(host, heart_beat=(0, 0)) as client, client.subscribe("/queue/a") as subscription:
-            with pytest.raises(RemoteProtocolError, match="a NUL in its body may have cut it short"):
-                await anext(subscription)
+async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_the_third_with_its_cause() -> None:
+    async with served(poisoned) as (client, host), client.subscribe("/queue/a") as subscription:
+        with pytest.raises(RemoteProtocolError, match="a NUL in its body may have cut it short"):
+            await anext(subscription)
         assert len(host.dialed) == 3
 
 
 @pytest.mark.parametrize("ack", ["auto", "client-individual"])
 async def test_violation_when_nothing_has_to_be_settled_then_the_connection_ends_at_once(
-    autojump_clock: trio.testing.MockClock, ack: Literal["auto", "client-individual"]
+    ack: Literal["auto", "client-individual"],
 ) -> None:
     kept = message(b"kept") if ack == "auto" else b""
 
@@ -394,19 +361,17 @@ async def test_violation_when_nothing_has_to_be_settled_then_the_connection_ends
             if b"SUBSCRIBE" in data and number == 1:
                 await stream.send_all(kept + message(POISON))
 
-    async with trio.open_nursery() as nursery:
-        host = RawHost(poisoned_once, nursery)
-        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
-            async with client.subscribe("/queue/a", ack=ack) as subscription:
-                await trio.sleep(20)
-                first, second = host.dialed
-                assert second - first == pytest.approx(AT_ONCE.first_delay)
-                assert not kept or (await anext(subscription)).text == "kept"
+    async with (
+        served(poisoned_once, disconnect_timeout=1) as (client, host),
+        client.subscribe("/queue/a", ack=ack) as subscription,
+    ):
+        await trio.sleep(20)
+        first, second = host.dialed
+        assert second - first == pytest.approx(AT_ONCE.first_delay)
+        assert not kept or (await anext(subscription)).text == "kept"
 
 
-async def test_violation_when_messages_are_settled_in_between_then_the_client_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_violation_when_messages_are_settled_in_between_then_the_client_goes_on() -> None:
     async def slowly_poisoned(stream: trio.abc.Stream, number: int) -> None:
         """Each connection gets a message settled; then comes what cannot be decoded, until it is gone for good."""
         async for data in stream:
@@ -417,22 +382,20 @@ async def test_violation_when_messages_are_settled_in_between_then_the_client_go
             if b"ACK" in data and number < 8:
                 await stream.send_all(message(POISON))
 
-    async with trio.open_nursery() as nursery:
-        host = RawHost(slowly_poisoned, nursery)
-        bodies: list[str] = []
-        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
-            async with client.subscribe("/queue/a") as subscription:
-                async for received in subscription:
-                    async with received:
-                        bodies.append(received.text)
-                    if len(host.dialed) == 8:
-                        break
-        assert bodies == [str(number) for number in range(1, 9)]
+    bodies: list[str] = []
+    async with (
+        served(slowly_poisoned, disconnect_timeout=1) as (client, host),
+        client.subscribe("/queue/a") as subscription,
+    ):
+        async for received in subscription:
+            async with received:
+                bodies.append(received.text)
+            if len(host.dialed) == 8:
+                break
+    assert bodies == [str(number) for number in range(1, 9)]
 
 
-async def test_violation_when_connections_last_in_between_then_the_client_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_violation_when_connections_last_in_between_then_the_client_goes_on() -> None:
     async def seldom(stream: trio.abc.Stream, number: int) -> None:
         async for data in stream:
             if b"CONNECT" in data:
@@ -441,12 +404,10 @@ async def test_violation_when_connections_last_in_between_then_the_client_goes_o
                 if number < 6:
                     await stream.send_all(b"NONSENSE\n\n\0")
 
-    async with trio.open_nursery() as nursery:
-        host = RawHost(seldom, nursery)
-        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
-            await trio.sleep(600)
-            assert client.state.healthy
-            assert len(host.dialed) == 6
+    async with served(seldom, disconnect_timeout=1) as (client, host):
+        await trio.sleep(600)
+        assert client.state.healthy
+        assert len(host.dialed) == 6
 
 
 # --- what came before it ----------------------------------------------------------------------------------------------
@@ -476,57 +437,53 @@ class Queue:
 @pytest.mark.parametrize("ack", ["client-individual", "client"])
 @pytest.mark.parametrize("reconnect", [AT_ONCE, None])
 async def test_violation_when_good_messages_came_in_the_same_bytes_then_they_are_handed_out_and_settled(
-    autojump_clock: trio.testing.MockClock, ack: Literal["client-individual", "client"], reconnect: Reconnect | None
+    ack: Literal["client-individual", "client"], reconnect: Reconnect | None
 ) -> None:
     queue = Queue(b"1", b"2", b"3", POISON, b"5")
     bodies: list[str] = []
     settled_at = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        host = RawHost(queue.serve, nursery)
-        async with reconnecting(host, heart_beat=(2, 2), reconnect=reconnect) as client:
-            async with client.subscribe("/queue/a", ack=ack) as subscription:
-                with pytest.raises(RemoteProtocolError, match="NUL"):
-                    async for received in subscription:
-                        await trio.sleep(1)
-                        bodies.append(received.text)
-                        await received.ack()
-                        settled_at = trio.current_time()
-                # It ends as soon as the last one is settled.
-                assert reconnect is not None or trio.current_time() - settled_at < 0.1
+    async with (
+        served(queue.serve, heart_beat=(2, 2), reconnect=reconnect) as (client, host),
+        client.subscribe("/queue/a", ack=ack) as subscription,
+    ):
+        with pytest.raises(RemoteProtocolError, match="NUL"):
+            async for received in subscription:
+                await trio.sleep(1)
+                bodies.append(received.text)
+                await received.ack()
+                settled_at = trio.current_time()
+        # It ends as soon as the last one is settled.
+        assert reconnect is not None or trio.current_time() - settled_at < 0.1
     assert bodies == ["1", "2", "3"]
     assert list(queue.left) == ["4", "5"]
     # The fault has come three times, and between them nothing was settled.
     assert len(host.dialed) == (1 if reconnect is None else 3)
 
 
-async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_are_handed_out(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with trio.open_nursery() as nursery:
-        host = RawHost(Queue(b"1", b"2", POISON, b"4").serve, nursery)
-        bodies: list[str] = []
-        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
-            async with client.subscribe("/queue/a", ack="auto") as subscription:
-                with pytest.raises(RemoteProtocolError, match="NUL"):
-                    async for received in subscription:
-                        bodies.append(received.text)
-                        await trio.sleep(1)
+async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_are_handed_out() -> None:
+    bodies: list[str] = []
+    async with (
+        served(Queue(b"1", b"2", POISON, b"4").serve, reconnect=None) as (client, _),
+        client.subscribe("/queue/a", ack="auto") as subscription,
+    ):
+        with pytest.raises(RemoteProtocolError, match="NUL"):
+            async for received in subscription:
+                bodies.append(received.text)
+                await trio.sleep(1)
     assert bodies == ["1", "2"]
 
 
-async def test_violation_when_nobody_takes_what_came_before_then_the_connection_ends_all_the_same(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with trio.open_nursery() as nursery:
-        host = RawHost(Queue(b"1", POISON).serve, nursery)
-        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
-            async with client.subscribe("/queue/a") as subscription:
-                began = trio.current_time()
-                with pytest.raises(RemoteProtocolError, match="NUL"):
-                    await client.wait_closed()
-                assert trio.current_time() - began == pytest.approx(5, abs=0.1)
-                with pytest.raises(RemoteProtocolError, match="NUL"):
-                    await anext(subscription)
+async def test_violation_when_nobody_takes_what_came_before_then_the_connection_ends_all_the_same() -> None:
+    async with (
+        served(Queue(b"1", POISON).serve, reconnect=None) as (client, _),
+        client.subscribe("/queue/a") as subscription,
+    ):
+        began = trio.current_time()
+        with pytest.raises(RemoteProtocolError, match="NUL"):
+            await client.wait_closed()
+        assert trio.current_time() - began == pytest.approx(5, abs=0.1)
+        with pytest.raises(RemoteProtocolError, match="NUL"):
+            await anext(subscription)
 
 
 class SlowHost(RawHost):
@@ -542,27 +499,23 @@ class SlowStream(TappedStream):
         await super().send_all(data)
 
 
-async def test_violation_when_the_last_message_is_settled_then_the_connection_lasts_until_that_is_written(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_violation_when_the_last_message_is_settled_then_the_connection_lasts_until_that_is_written() -> None:
     queue = Queue(b"1", POISON)
-    async with trio.open_nursery() as nursery:
-        host = SlowHost(queue.serve, nursery)
-        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
-            async with client.subscribe("/queue/a") as subscription:
-                await (await anext(subscription)).ack()
-                with pytest.raises(RemoteProtocolError, match="NUL"):
-                    await client.wait_closed()
+    async with (
+        served(queue.serve, SlowHost, reconnect=None) as (client, _),
+        client.subscribe("/queue/a") as subscription,
+    ):
+        await (await anext(subscription)).ack()
+        with pytest.raises(RemoteProtocolError, match="NUL"):
+            await client.wait_closed()
     assert list(queue.left) == ["2"]
 
 
-async def test_violation_when_the_block_is_left_meanwhile_then_it_does_not_wait_for_consumers(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with trio.open_nursery() as nursery:
-        host = RawHost(Queue(b"1", POISON).serve, nursery)
-        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
-            async with client.subscribe("/queue/a") as subscription:
-                await anext(subscription)
-                began = trio.current_time()
-        assert trio.current_time() - began < 0.1
+async def test_violation_when_the_block_is_left_meanwhile_then_it_does_not_wait_for_consumers() -> None:
+    async with (
+        served(Queue(b"1", POISON).serve, reconnect=None) as (client, _),
+        client.subscribe("/queue/a") as subscription,
+    ):
+        await anext(subscription)
+        began = trio.current_time()
+    assert trio.current_time() - began < 0.1

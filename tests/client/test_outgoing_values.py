@@ -35,11 +35,6 @@ async def connected() -> AsyncGenerator[tuple[Client, Subscription]]:
         yield client, subscription
 
 
-def test_message_when_made_without_a_body_then_type_error_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match="body"):
-        OutgoingMessage(QUEUE)
-
-
 async def plain(client: Client, *args: object, **options: object) -> None:
     await client.send(*args, **options)  # type: ignore[arg-type]  # any of them
 
@@ -118,6 +113,7 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], type[Exception], str]] 
         LocalProtocolError,
         "json= cannot be encoded: .*set is not JSON serializable; pass encode=",
     ),
+    ((QUEUE, 5), {}, LocalProtocolError, "a body must be bytes"),
     ((QUEUE,), {"json": math.nan}, LocalProtocolError, "json= cannot be encoded"),
     ((QUEUE,), {"json": 1, "encode": id}, LocalProtocolError, "encode= must return bytes or str, got a int"),
 ]
@@ -153,6 +149,8 @@ def test_outgoing_message_when_json_is_given_then_its_body_is_made_where_it_is_w
     assert OutgoingMessage(QUEUE, json=[1], headers={"content-type": "a/b"}).content_type is None
     with pytest.raises(LocalProtocolError, match="cannot be encoded"):
         OutgoingMessage(QUEUE, json=object())
+    with pytest.raises(TypeError, match="body"):
+        OutgoingMessage(QUEUE)
 
 
 class Order:

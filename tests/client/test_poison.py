@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,7 @@ class Sudden:
         closes: Whether it closes a connection at this frame, on the connection with this number.
         answers: Whether it confirms this frame, on the connection with this number.
         closes_at_once: Whether it closes the connection with this number before it has read anything but CONNECT.
+        lasts: How many seconds the connection with this number lasts.
     """
 
     def __init__(self, *, loses_receipts: bool = False) -> None:
@@ -53,8 +55,13 @@ class Sudden:
         self.closes: Callable[[bytes, int], bool] = lambda frame, _number: POISON in frame
         self.answers: Callable[[bytes, int], bool] = lambda _frame, _number: True
         self.closes_at_once: Callable[[int], bool] = lambda _number: False
+        self.lasts: Callable[[int], float] = lambda _number: math.inf
 
     async def serve(self, stream: trio.abc.Stream, number: int) -> None:
+        with trio.move_on_after(self.lasts(number)):
+            await self._serve(stream, number)
+
+    async def _serve(self, stream: trio.abc.Stream, number: int) -> None:
         data = b""
         async for chunk in stream:
             data += chunk
@@ -88,11 +95,11 @@ class Sudden:
 
 @asynccontextmanager
 async def client_of(
-    broker: Sudden, policy: Reconnect = QUICK, disconnect_timeout: float = 5
+    broker: Sudden | Callable[[trio.abc.Stream, int], Awaitable[None]], kind: type[RawHost] = RawHost
 ) -> AsyncGenerator[tuple[Client, Host]]:
     async with trio.open_nursery() as nursery:
-        host = RawHost(broker.serve, nursery)
-        async with reconnecting(host, reconnect=policy, disconnect_timeout=disconnect_timeout) as client:
+        host = kind(broker.serve if isinstance(broker, Sudden) else broker, nursery)
+        async with reconnecting(host, reconnect=QUICK, disconnect_timeout=5) as client:
             yield client, host
         nursery.cancel_scope.cancel()
 
@@ -274,21 +281,13 @@ async def test_message_when_links_end_by_themselves_then_it_is_sent_until_one_la
     broker = Sudden()
     if silent:
         broker.answers = lambda frame, number: b"SEND" not in frame or number > 9
-
-        async def serve(stream: trio.abc.Stream, number: int) -> None:
-            with trio.move_on_after(11 if number <= 9 else 1000):
-                await broker.serve(stream, number)
+        broker.lasts = lambda number: 11 if number <= 9 else 1000
     else:
+        broker.closes = lambda frame, number: b"SEND" in frame and number == 1
         broker.closes_at_once = lambda number: 1 < number <= 20
-        serve = broker.serve
-    async with trio.open_nursery() as nursery:
-        host = RawHost(serve, nursery)
-        async with reconnecting(host, reconnect=QUICK) as client:
-            if not silent:
-                broker.closes = lambda frame, number: b"SEND" in frame and number == 1
-            await client.send("/queue/a", b"x", receipt=True)
-            assert len(host.dialed) == (10 if silent else 21)
-        nursery.cancel_scope.cancel()
+    async with client_of(broker) as (client, host):
+        await client.send("/queue/a", b"x", receipt=True)
+        assert len(host.dialed) == (10 if silent else 21)
 
 
 async def test_message_when_its_link_always_ends_late_then_it_fails_at_last(
@@ -296,18 +295,11 @@ async def test_message_when_its_link_always_ends_late_then_it_fails_at_last(
 ) -> None:
     broker = Sudden()
     broker.answers = lambda frame, _number: b"stuck" not in frame
-
-    async def serve(stream: trio.abc.Stream, number: int) -> None:
-        with trio.move_on_after(60):
-            await broker.serve(stream, number)
-
-    async with trio.open_nursery() as nursery:
-        host = RawHost(serve, nursery)
-        async with reconnecting(host, reconnect=QUICK) as client:
-            with pytest.raises(PoisonMessage, match="10 times in a row"):
-                await client.send("/queue/a", b"stuck", receipt=True)
-            await client.send("/queue/a", b"behind", receipt=True)
-        nursery.cancel_scope.cancel()
+    broker.lasts = lambda _number: 60
+    async with client_of(broker) as (client, _):
+        with pytest.raises(PoisonMessage, match="10 times in a row"):
+            await client.send("/queue/a", b"stuck", receipt=True)
+        await client.send("/queue/a", b"behind", receipt=True)
 
 
 class Restarting(RawHost):
@@ -320,16 +312,26 @@ class Restarting(RawHost):
         return await super().open_stream()
 
 
+async def test_messages_when_links_end_at_one_and_then_at_another_then_neither_is_blamed_for_both(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    broker = Sudden()
+    # Both are on the first link; each of the others ends at the message that is sent alone.
+    broker.closes = lambda frame, number: (b"first" in frame and number < 3) or (b"second" in frame and number < 5)
+    async with client_of(broker) as (client, host), client.publisher() as publisher:
+        for body in (b"first", b"second"):
+            await publisher.send("/queue/a", body)
+    assert len(host.dialed) == 5
+    assert broker.arrived == [b"first", b"second"]
+
+
 async def test_message_when_the_broker_is_away_between_the_closes_then_it_is_not_blamed_for_them(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     broker = Sudden()
     broker.closes = lambda frame, number: POISON in frame and number < 11
-    async with trio.open_nursery() as nursery:
-        host = Restarting(broker.serve, nursery)
-        async with reconnecting(host, reconnect=QUICK) as client:
-            await client.send("/queue/a", POISON, receipt=True)
-        nursery.cancel_scope.cancel()
+    async with client_of(broker, Restarting) as (client, host):
+        await client.send("/queue/a", POISON, receipt=True)
     assert (len(host.dialed), broker.arrived) == (11, [POISON])
 
 
@@ -353,15 +355,12 @@ async def test_messages_when_the_lost_link_had_confirmed_some_then_the_others_ar
                 for receipt in receipts:
                     await stream.send_all(b"RECEIPT\nreceipt-id:%s\n\n\0" % receipt)
 
-    async with trio.open_nursery() as nursery:
-        host = RawHost(serve, nursery)
-        async with reconnecting(host, reconnect=QUICK) as client:
-            with trio.fail_after(60):
-                async with client.publisher() as publisher:
-                    for number in range(51):
-                        await publisher.send("/queue/a", b"%d" % number)
+    async with client_of(serve) as (client, host):
+        with trio.fail_after(60):
+            async with client.publisher() as publisher:
+                for number in range(51):
+                    await publisher.send("/queue/a", b"%d" % number)
         assert len(host.dialed) == 2
-        nursery.cancel_scope.cancel()
 
 
 async def test_message_when_an_error_comes_between_the_closes_then_a_new_row_begins(

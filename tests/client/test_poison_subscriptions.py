@@ -21,7 +21,7 @@ from trio_stomp import (
     Reconnect,
     Subscription,
 )
-from trio_stomp.types import Command, Frame
+from trio_stomp.types import AckName, Command, Frame
 
 QUICK = Reconnect(first_delay=0.01, max_delay=0.01)
 SERVERS = pytest.mark.parametrize("server", [RABBITMQ, None], ids=["confirms", "does not confirm"])
@@ -51,25 +51,19 @@ class Site:
         peer = Peer(stream, PeerOptions(server=self._server))
         is_closed = False
 
-        def subscribed(frame: Frame) -> None:
+        def take(frame: Frame) -> None:
             nonlocal is_closed
-            self.subscribes.append((trio.current_time(), frame.headers["destination"]))
-            is_closed = is_closed or self.is_bad(frame, number)
+            if frame.command is Command.SUBSCRIBE:
+                self.subscribes.append((trio.current_time(), frame.headers["destination"]))
+                is_closed = is_closed or self.is_bad(frame, number)
+            else:
+                is_closed = is_closed or frame.body == self.poison
             if is_closed:
                 peer.hang_up()
             else:
                 peer.confirm(frame)
 
-        def sent(frame: Frame) -> None:
-            nonlocal is_closed
-            is_closed = is_closed or frame.body == self.poison
-            if is_closed:
-                peer.hang_up()
-            else:
-                peer.confirm(frame)
-
-        peer.on[Command.SUBSCRIBE] = subscribed
-        peer.on[Command.SEND] = sent
+        peer.on.update({Command.SUBSCRIBE: take, Command.SEND: take})
         self.peers.append(peer)
         await peer.serve()
 
@@ -309,6 +303,28 @@ async def test_subscription_when_links_end_before_it_is_made_then_they_do_not_co
         assert len(site.host.dialed) == 20
         assert client.state.waiting == ()
         await site.takes(subscription)
+
+
+@pytest.mark.parametrize("ack", ["auto", "client-individual"])
+async def test_subscription_when_each_link_ends_after_a_message_has_come_then_it_is_not_blamed(
+    autojump_clock: trio.testing.MockClock, ack: AckName
+) -> None:
+    async def serve(stream: trio.abc.Stream, _number: int) -> None:
+        peer = Peer(stream, PeerOptions(server=None))
+
+        def deliver(frame: Frame) -> None:
+            peer.deliver(frame.headers["id"], b"x")
+            peer.hang_up()
+
+        peer.on[Command.SUBSCRIBE] = deliver
+        await peer.serve()
+
+    async with trio.open_nursery() as nursery:
+        host = RawHost(serve, nursery)
+        async with reconnecting(host, reconnect=QUICK, heart_beat=(0, 0)) as client:
+            async with client.subscribe("/queue/a", ack=ack) as subscription:
+                for _ in range(10):
+                    assert (await anext(subscription)).body == b"x"
 
 
 @pytest.mark.parametrize("seed", range(10))

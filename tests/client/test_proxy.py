@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-import trio
-import trio.testing
 import trustme
 
 import trio_stomp
+from tests.client.connecting import refused
 from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from trio_stomp import AuthenticationError, ConnectError
@@ -31,13 +29,6 @@ BOTH = pytest.mark.parametrize("open_proxy", [open_socks_proxy, open_http_proxy]
 async def behind() -> AsyncGenerator[Broker]:
     async with open_broker() as broker:
         yield broker
-
-
-async def refused(url: str, proxy: str, **options: object) -> ConnectError:
-    with trio.fail_after(60), pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(url, proxy=proxy, **options):  # type: ignore[arg-type]  # passed on as given
-            raise AssertionError
-    return caught.value
 
 
 @BOTH
@@ -71,7 +62,7 @@ async def test_tunnel_when_the_proxy_does_not_know_the_user_then_authentication_
 ) -> None:
     tunnels = Tunnels(login=("ann", "right"))
     async with open_proxy(tunnels):
-        error = await refused(f"stomp://{NAME}:{behind.port}", tunnels.url.replace("://", f"://{user}"))
+        error = await refused(f"stomp://{NAME}:{behind.port}", proxy=tunnels.url.replace("://", f"://{user}"))
     assert isinstance(error, AuthenticationError)
     assert error.failures[0].step == "proxy"
     assert tunnels.url in str(error)
@@ -83,13 +74,10 @@ async def test_tunnel_when_the_proxy_does_not_know_the_user_then_authentication_
 @BOTH
 async def test_tunnel_when_tls_is_asked_for_then_the_proxy_sees_nothing_of_it(open_proxy: OpenProxy) -> None:
     authority = trustme.CA()
-    server, ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
-    authority.issue_cert(NAME).configure_cert(server)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    authority.configure_trust(ours)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     tunnels = Tunnels(names={NAME: "127.0.0.1"})
-    async with open_broker(tls=server) as broker, open_proxy(tunnels):
+    async with open_broker(tls=server_context(authority, NAME)) as broker, open_proxy(tunnels):
         url = f"stomps://guest:guest@{NAME}:{broker.port}"
-        async with trio_stomp.connect(url, proxy=tunnels.url, tls=ours) as client:
+        async with trio_stomp.connect(url, proxy=tunnels.url, tls=client_context(authority)) as client:
             await client.send("/queue/a", b"secret", receipt=True)
     assert b"CONNECT" not in tunnels.carried
     assert b"secret" not in tunnels.carried
@@ -137,7 +125,7 @@ async def test_tunnel_when_the_proxy_cannot_reach_the_broker_then_its_reason_is_
 ) -> None:
     tunnels = Tunnels(answer=answer)
     async with open_proxy(tunnels):
-        error = await refused(f"stomp://{NAME}:61613", tunnels.url)
+        error = await refused(f"stomp://{NAME}:61613", proxy=tunnels.url)
     assert type(error) is ConnectError
     assert [failure.step for failure in error.failures] == ["proxy"]
     assert f"the proxy {tunnels.url} does not connect to {NAME}:61613: {words}" in str(error)
@@ -147,7 +135,7 @@ async def test_tunnel_when_the_proxy_cannot_reach_the_broker_then_its_reason_is_
 async def test_tunnel_when_no_proxy_listens_then_said_so(scheme: str) -> None:
     async with open_silent_port() as port:
         pass
-    error = await refused("stomp://broker", f"{scheme}://127.0.0.1:{port}")
+    error = await refused("stomp://broker", proxy=f"{scheme}://127.0.0.1:{port}")
     assert error.failures[0].step == "proxy"
     assert f"the proxy {scheme}://127.0.0.1:{port} cannot be reached" in str(error)
     assert "Connection refused" in str(error)
@@ -164,26 +152,16 @@ async def test_tunnel_when_no_proxy_listens_then_said_so(scheme: str) -> None:
 )
 async def test_tunnel_when_the_proxy_is_none_of_that_kind_then_said_so(scheme: str, says: bytes, words: str) -> None:
     async with open_silent_port(says) as port:
-        error = await refused("stomp://broker:1", f"{scheme}://127.0.0.1:{port}")
+        error = await refused("stomp://broker:1", proxy=f"{scheme}://127.0.0.1:{port}")
     assert error.failures[0].step == "proxy"
     assert words in str(error)
-
-
-@pytest.mark.parametrize("scheme", ["socks5", "http"])
-async def test_tunnel_when_the_proxy_is_silent_then_the_timeout_names_it(
-    scheme: str, mock_clock: trio.testing.MockClock
-) -> None:
-    async with open_silent_port(clock=mock_clock) as port:
-        error = await refused("stomp://broker:1", f"{scheme}://127.0.0.1:{port}", connect_timeout=1)
-    assert error.failures[0].step == "timeout"
-    assert "at this step: proxy; is it a proxy of that kind" in str(error)
 
 
 @BOTH
 async def test_tunnel_when_the_name_is_not_ascii_then_its_idna_form_is_asked_for(open_proxy: OpenProxy) -> None:
     answer = 2 if open_proxy is open_socks_proxy else b"HTTP/1.1 502 No\r\n\r\n"
     async with open_proxy(Tunnels(answer=answer)) as tunnels:
-        error = await refused("stomp://bücher.example:1", tunnels.url)
+        error = await refused("stomp://bücher.example:1", proxy=tunnels.url)
     assert error.failures[0].step == "proxy"
     assert tunnels.asked == [("xn--bcher-kva.example", 1)]
 

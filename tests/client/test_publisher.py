@@ -6,6 +6,7 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.client.clients import client_of
 from tests.kit.costs import collect_only_new
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
@@ -31,11 +32,8 @@ from trio_stomp.testing import (
 )
 
 
-async def bodies(broker: Broker) -> list[str]:
-    count = broker.depth("/queue/a")
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", ack="auto") as subscription:
-            return [(await anext(subscription)).text for _ in range(count)]
+def bodies(broker: Broker) -> list[str]:
+    return [message.body.decode() for message in broker.messages("/queue/a")]
 
 
 async def test_publisher_when_left_then_all_are_confirmed_in_order(
@@ -46,31 +44,59 @@ async def test_publisher_when_left_then_all_are_confirmed_in_order(
         assert publisher.in_flight <= 7
     assert publisher.confirmed == 50
     assert {publication.delivery for publication in publications} == {DeliveryStatus.CONFIRMED}
-    assert await bodies(broker) == [str(number) for number in range(50)]
+    assert repr(publications[0]) == f"<Publication {publications[0].id} to '/queue/a': confirmed>"
+    assert bodies(broker) == [str(number) for number in range(50)]
 
 
-async def test_publisher_when_the_window_is_full_then_send_waits_for_receipts(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+@pytest.mark.parametrize(
+    ("session", "window"), [((3, 100), (99, 9999)), ((99, 9999), (3, 100))], ids=["of the session", "of the publisher"]
+)
+@pytest.mark.parametrize(
+    ("sizes", "waits"),
+    [
+        ([0, 0, 0], False),
+        ([0, 0, 0, 0], True),
+        ([40, 60], False),
+        ([40, 61], True),
+        # One that is larger than all goes by itself.
+        ([1000], False),
+        ([1000, 0], True),
+    ],
+)
+async def test_room_when_a_bound_is_reached_exactly_then_messages_go_up_to_it_and_wait_beyond(
+    session: tuple[int, int],
+    window: tuple[int, int],
+    sizes: list[int],
+    broker: Broker,
+    autojump_clock: trio.testing.MockClock,
+    *,
+    waits: bool,
 ) -> None:
-    broker.faults.now(DelayReceipts(seconds=10, count=None))
-    began = trio.current_time()
-    async with client.publisher(max_in_flight=2) as publisher:
-        for _ in range(2):
-            await publisher.send("/queue/a", b"")
-        assert trio.current_time() == began
-        await publisher.send("/queue/a", b"")
-        assert trio.current_time() - began == pytest.approx(10)
+    async with (
+        trio_stomp.connect_stream(
+            broker.connect_stream(), unconfirmed_messages=session[0], unconfirmed_bytes=session[1]
+        ) as client,
+        client.publisher(window[0], max_in_flight_bytes=window[1]) as publisher,
+    ):
+        broker.faults.now(DelayReceipts(seconds=10, count=None))
+        began = trio.current_time()
+        for size in sizes:
+            await publisher.send("/queue/a", b"x" * size)
+        assert trio.current_time() - began == pytest.approx(10 if waits else 0)
 
 
-async def test_publisher_when_bytes_fill_the_window_then_send_waits_but_one_large_message_goes(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+@pytest.mark.parametrize("many", [False, True])
+async def test_room_when_text_has_more_bytes_than_characters_then_the_bytes_count(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock, *, many: bool
 ) -> None:
     broker.faults.now(DelayReceipts(seconds=10, count=None))
     began = trio.current_time()
     async with client.publisher(max_in_flight_bytes=100) as publisher:
-        await publisher.send("/queue/a", b"x" * 1000)
-        assert trio.current_time() == began
-        await publisher.send("/queue/a", b"x" * 60)
+        for _ in range(2):
+            if many:
+                await publisher.send_many([OutgoingMessage("/queue/a", "č" * 30)])
+            else:
+                await publisher.send("/queue/a", "č" * 30)
         assert trio.current_time() - began == pytest.approx(10)
 
 
@@ -90,10 +116,7 @@ async def test_publisher_when_bytes_are_confirmed_then_they_make_room_again(
 async def test_publisher_when_a_message_is_refused_then_its_bytes_make_room_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
-    ):
+    async with client_of("ActiveMQ/6.1", versions=["1.1"]) as (client, broker):
         broker.faults.now(SwallowReceipts(count=1))
         async with client.publisher(max_in_flight_bytes=100) as publisher:
             refused = await publisher.send("/queue/a", b"x" * 60)
@@ -104,25 +127,6 @@ async def test_publisher_when_a_message_is_refused_then_its_bytes_make_room_agai
             for number in range(2):
                 await publisher.send("/queue/a", b"x" * 50)
                 assert publisher.in_flight == number + 1
-
-
-async def test_publisher_when_many_small_bodies_fill_the_bytes_then_send_many_waits_too(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    broker.faults.now(DelayReceipts(seconds=10, count=None))
-    most = 0
-    async with client.publisher(max_in_flight_bytes=100) as publisher, trio.open_nursery() as nursery:
-
-        async def watch() -> None:
-            nonlocal most
-            while True:
-                most = max(most, publisher.in_flight)
-                await trio.sleep(1)
-
-        nursery.start_soon(watch)
-        await publisher.send_many(OutgoingMessage("/queue/a", b"x" * 30) for _ in range(12))
-        nursery.cancel_scope.cancel()
-    assert most == 3
 
 
 async def test_publisher_when_receipts_come_in_another_order_then_each_finds_its_message(
@@ -151,7 +155,7 @@ async def test_publisher_when_links_break_all_the_time_then_nothing_is_lost_and_
                     await publisher.send("/queue/a", str(number))
         assert client.statistics().reconnections >= 3
     assert publisher.confirmed == 100
-    arrived = await bodies(broker)
+    arrived = bodies(broker)
     assert list(dict.fromkeys(arrived)) == [str(number) for number in range(100)]
     # Only what was in the window can have come twice.
     assert len(arrived) <= 100 + 20 * 6
@@ -284,17 +288,6 @@ async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of
     assert client.statistics().unconfirmed == 0
 
 
-async def test_wait_confirmed_when_all_are_and_it_is_cancelled_then_cancelled(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.publisher() as publisher:
-        await (await publisher.send("/queue/a", b"")).wait()
-        with trio.CancelScope() as scope:
-            scope.cancel()
-            await publisher.wait_confirmed()
-        assert scope.cancelled_caught
-
-
 async def test_publisher_when_cancelled_then_nothing_is_waited_for_or_sent_again(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -315,7 +308,7 @@ async def test_send_many_when_confirmed_then_all_are_there_in_order(
 ) -> None:
     messages = [OutgoingMessage("/queue/a", str(number)) for number in range(600)]
     await client.send_many(messages, receipt=True)
-    assert await bodies(broker) == [str(number) for number in range(600)]
+    assert bodies(broker) == [str(number) for number in range(600)]
 
 
 async def test_send_many_when_unconfirmed_then_all_are_sent(
@@ -336,21 +329,14 @@ async def test_send_many_when_a_message_cannot_be_sent_then_those_before_it_were
     assert broker.depth("/queue/a") == 1
 
 
-@pytest.mark.parametrize("window", [{"max_in_flight": 0}, {"max_in_flight_bytes": 0}])
-async def test_publisher_when_its_window_holds_nothing_then_it_is_refused(
-    client: Client, autojump_clock: trio.testing.MockClock, window: dict[str, int]
+@pytest.mark.parametrize("bound", ["max_in_flight", "max_in_flight_bytes"])
+async def test_publisher_when_its_window_holds_nothing_then_it_is_refused_and_one_is_enough(
+    client: Client, autojump_clock: trio.testing.MockClock, bound: str
 ) -> None:
-    await trio.lowlevel.checkpoint()
     with pytest.raises(LocalProtocolError, match="must hold at least 1"):
-        client.publisher(**window)
-
-
-@pytest.mark.parametrize("window", [{"max_in_flight": 1}, {"max_in_flight_bytes": 1}])
-async def test_publisher_when_its_window_holds_one_then_messages_go_one_by_one(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock, window: dict[str, int]
-) -> None:
-    async with client.publisher(**window) as publisher:
+        client.publisher(**{bound: 0})
+    async with client.publisher(**{bound: 1}) as publisher:
         for _ in range(3):
             await publisher.send("/queue/a", b"12")
-            assert client.statistics().unconfirmed <= 1
-    assert broker.depth("/queue/a") == 3
+            assert publisher.in_flight == 1
+    assert publisher.confirmed == 3

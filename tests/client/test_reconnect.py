@@ -1,14 +1,8 @@
 """The policy of reconnection."""
 
-import logging
-
 import pytest
-import trio
-import trio.testing
 
-from trio_stomp import ConnectionLost, LocalProtocolError, Reconnect
-from trio_stomp.session.reconnect import Outage
-from trio_stomp.session.settings import Settings
+from trio_stomp import LocalProtocolError, Reconnect
 
 
 def test_delay_when_attempts_fail_then_its_bound_doubles_up_to_the_cap() -> None:
@@ -24,30 +18,6 @@ def test_delay_when_chance_says_so_then_it_lies_anywhere_below_its_bound() -> No
 def test_policy_when_a_value_is_the_smallest_that_means_something_then_it_is_accepted() -> None:
     policy = Reconnect(first_delay=0, max_delay=0, stable_after=0, attempts=1, deadline=0.1, fail_back_after=0.1)
     assert policy.delay(5) == 0
-
-
-async def test_outage_when_it_lasts_then_each_event_is_a_warning_once_a_minute(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    outage = Outage(Reconnect(), Settings.of("stomp://b", {}))
-    levels: list[int] = []
-    for seconds in (0, 59.9, 0.1, 59.9):
-        await trio.sleep(seconds)
-        levels.append(outage.log_level("loss"))
-    assert levels == [logging.WARNING, logging.INFO, logging.WARNING, logging.INFO]
-    assert outage.log_level("attempt") == logging.WARNING
-
-
-@pytest.mark.parametrize("lasted", [9.9, 10])
-async def test_outage_when_a_connection_has_lasted_long_enough_then_attempts_count_from_the_beginning(
-    lasted: float, autojump_clock: trio.testing.MockClock
-) -> None:
-    outage = Outage(Reconnect(stable_after=10), Settings.of("stomp://b", {}))
-    outage.begin_attempt()
-    connected_at = trio.current_time()
-    await trio.sleep(lasted)
-    assert not outage.lost(ConnectionLost("lost"), connected_at, progressed=False)
-    assert outage.attempts == (0 if lasted == 10 else 1)
 
 
 @pytest.mark.parametrize(

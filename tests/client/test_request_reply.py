@@ -7,6 +7,7 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.client.clients import client_of, client_talking_to
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     BrokerError,
@@ -16,7 +17,6 @@ from trio_stomp import (
     OutcomeUnknown,
     RemoteProtocolError,
     RequestTimeout,
-    Subscription,
 )
 from trio_stomp.testing import (
     Broker,
@@ -47,16 +47,6 @@ async def replier(broker: Broker, delay: float = 0.0) -> AsyncGenerator[Client]:
         nursery.start_soon(serve, client)  # noqa: ASYNC113  # requests wait in the queue until it is there
         yield client
         nursery.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def asked(broker: Broker) -> AsyncGenerator[Subscription]:
-    """The requests to ``/queue/ask``, as its service receives them."""
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as service,
-        service.subscribe("/queue/ask", ack="auto") as requests,
-    ):
-        yield requests
 
 
 async def test_request_when_answered_then_the_reply_is_returned(
@@ -97,31 +87,24 @@ async def test_request_when_it_says_where_replies_go_then_they_come_there(
 async def test_request_when_the_broker_is_unknown_then_it_does_not_wait_for_a_receipt_of_subscribe(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="Other/1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        replier(broker),
-    ):
+    async with client_of("Other/1") as (client, broker), replier(broker):
         assert (await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")).text == "42"
 
 
 async def test_request_when_replies_cannot_go_there_then_the_refusal_is_raised_each_time(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    del broker
     for _ in range(2):
         with pytest.raises(BrokerError):
             await client.request("/queue/double", "21", timeout=5, reply_to="/nowhere/mine")
     with pytest.raises(LocalProtocolError, match="reply_to must name a destination"):
         await client.request("/queue/double", "21", timeout=5, reply_to="")
-    with pytest.raises(LocalProtocolError, match=r"'reply-to' of a request is set by request.*; pass reply_to=$"):
-        await client.request("/queue/double", "21", timeout=5, headers={"reply-to": "/queue/mine"})
 
 
 async def test_request_when_the_connection_was_lost_then_replies_come_there_again(
-    autojump_clock: trio.testing.MockClock,
+    broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_broker(listen=False) as broker, reconnecting(broker) as client:
+    async with reconnecting(broker) as client:
         async with replier(broker):
             assert (await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")).text == "2"
         broker.drop_connections()
@@ -189,44 +172,28 @@ async def test_request_when_the_reply_comes_too_late_then_it_is_counted_and_noth
         assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
 
 
-async def test_request_when_cancelled_then_nothing_is_left_waiting(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with replier(broker, delay=5):
-        with trio.move_on_after(1) as scope:
-            await client.request("/queue/double", "1", timeout=100)
-        assert scope.cancelled_caught
-        assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
+async def lose_later(broker: Broker) -> None:
+    await trio.sleep(1)
+    broker.faults.now(DropLink())
 
 
 async def test_request_when_the_link_is_lost_then_the_outcome_is_unknown(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-
-        async def cut() -> None:
-            await trio.sleep(1)
-            broker.faults.now(DropLink())
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cut)
-            with pytest.raises(OutcomeUnknown, match="'/queue/nobody' was sent and may have been handled"):
-                await client.request("/queue/nobody", "?", timeout=100)
-        with pytest.raises(trio_stomp.ConnectionLost):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lose_later, broker)
+        with pytest.raises(OutcomeUnknown, match="'/queue/nobody' was sent and may have been handled"):
             await client.request("/queue/nobody", "?", timeout=100)
+    with pytest.raises(trio_stomp.ConnectionLost):
+        await client.request("/queue/nobody", "?", timeout=100)
 
 
 async def test_request_when_the_client_reconnects_then_those_in_flight_fail_and_the_next_are_answered(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with reconnecting(broker) as client:
-
-        async def cut() -> None:
-            await trio.sleep(1)
-            broker.faults.now(DropLink())
-
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(cut)
+            nursery.start_soon(lose_later, broker)
             with pytest.raises(OutcomeUnknown):
                 await client.request("/queue/nobody", "1", timeout=100)
         async with replier(broker):
@@ -249,10 +216,7 @@ async def test_request_when_there_is_no_connection_in_time_then_it_says_that_not
 async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the_next_may_try_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of("ActiveMQ/6.1") as (client, broker):
 
         async def refuse() -> None:
             await trio.sleep(1)
@@ -270,11 +234,14 @@ async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the
             await client.wait_closed()
 
 
-@pytest.mark.parametrize("name", ["reply-to", "correlation-id"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("reply-to", r"of a request is set by request.*; pass reply_to=$"), ("correlation-id", "of a request is set by")],
+)
 async def test_request_when_a_header_is_its_own_then_it_is_refused(
-    client: Client, autojump_clock: trio.testing.MockClock, name: str
+    client: Client, autojump_clock: trio.testing.MockClock, name: str, why: str
 ) -> None:
-    with pytest.raises(LocalProtocolError, match=f"header '{name}' of a request is set by request"):
+    with pytest.raises(LocalProtocolError, match=f"header '{name}' {why}"):
         await client.request("/queue/a", b"", timeout=1, headers={name: "x"})
 
 
@@ -307,18 +274,13 @@ async def test_request_when_the_link_goes_before_replies_stand_then_it_is_sent_o
 async def test_request_when_rabbitmq_answers_then_its_subscription_is_the_destination_and_nobody_subscribed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    # As RabbitMQ does it: a reply comes unasked, and names the temporary queue as its subscription.
-    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
-        texts: list[str] = []
+    """As RabbitMQ does it: a reply comes unasked, and names the temporary queue as its subscription."""
 
-        async def ask() -> None:
-            async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-                texts.append((await client.request("/queue/double", "21", timeout=5)).text)
-
-        nursery.start_soon(ask)
+    async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server="RabbitMQ/4.1")
         request = await peer.expect(Command.SEND, destination="/queue/double")
         where = request.headers["reply-to"]
+        assert where.startswith("/temp-queue/")
         headers = {
             "subscription": where,
             "destination": where,
@@ -326,9 +288,10 @@ async def test_request_when_rabbitmq_answers_then_its_subscription_is_the_destin
             "correlation-id": request.headers["correlation-id"],
         }
         await peer.send(Command.MESSAGE, headers, b"42")
-        await peer.confirm(await peer.expect(Command.DISCONNECT))
-    assert where.startswith("/temp-queue/")
-    assert texts == ["42"]
+        await peer.expect_disconnect()
+
+    async with client_talking_to(serve) as client:
+        assert (await client.request("/queue/double", "21", timeout=5)).text == "42"
 
 
 async def test_request_when_the_broker_cancels_the_subscription_for_replies_then_the_next_one_subscribes_again(
@@ -354,20 +317,18 @@ async def test_request_when_the_broker_cancels_the_subscription_for_replies_then
         await peer.send(Command.MESSAGE, headers, b"42")
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-            with pytest.raises(OutcomeUnknown, match="Server cancelled subscription") as caught:
-                await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")
-            assert isinstance(caught.value.__cause__, BrokerError)
-            reply = await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")
+    async with client_talking_to(serve) as client:
+        with pytest.raises(OutcomeUnknown, match="Server cancelled subscription") as caught:
+            await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")
+        assert isinstance(caught.value.__cause__, BrokerError)
+        reply = await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")
     assert reply.text == "42"
 
 
 async def test_request_when_its_reply_comes_in_one_chunk_with_a_stray_one_then_it_is_returned(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with asked(broker) as service:
+    async with client.subscribe("/queue/ask", ack="auto") as service:
         texts: list[str] = []
 
         async def ask() -> None:

@@ -1,4 +1,7 @@
-"""Leaving subscriptions at RabbitMQ: what would stay locked is requeued, also what crosses the UNSUBSCRIBE."""
+"""Leaving subscriptions at RabbitMQ: what would stay locked is requeued, also what crosses the UNSUBSCRIBE.
+
+The peer does what RabbitMQ was seen to do.
+"""
 
 from __future__ import annotations
 
@@ -12,154 +15,23 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import BrokerError, Client, NotSupportedError
-from trio_stomp.brokers import ACTIVEMQ
-from trio_stomp.session.connection import Left, Unsubscribing
-from trio_stomp.session.requeue_after_unsubscribe import (
-    RequeueAfterUnsubscribe,
-    unsubscribing_at,
-)
+from trio_stomp.session.connection import Left
+from trio_stomp.session.requeue_after_unsubscribe import RequeueAfterUnsubscribe
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
 from trio_stomp.types import AckName, Command, Frame, Headers
 
-# --- which deliveries came too late -----------------------------------------------------------------------------------
-
-QUEUE = Left("/queue/a", headers=(), acknowledges=True)
-AUTO = Left("/queue/b", headers=(), acknowledges=False)
-
-
-def message(number: int) -> Headers:
-    return Headers({"message-id": f"T_s-9@@session-x@@{number}"})
-
-
-def swallow(
-    late: RequeueAfterUnsubscribe, subscription_id: str, newest: int | None = None, *, messages: int = 0
-) -> bool:
-    """An ERROR comes after so many MESSAGEs, the newest of which bears a number."""
-    return late.is_late_delivery(
-        Headers({"message": "Subscription not found"}),
-        b"There is no current subscription with tag 'T_%b'." % subscription_id.encode(),
-        newest=None if newest is None else message(newest),
-        messages=messages,
-    )
-
-
-def taken(late: RequeueAfterUnsubscribe) -> list[int]:
-    numbers = list(late.numbers)
-    late.numbers.clear()
-    return numbers
-
-
-def book() -> RequeueAfterUnsubscribe:
-    late = RequeueAfterUnsubscribe()
-    late.remember("s-1", QUEUE)
-    late.remember("s-2", AUTO)
-    return late
-
-
-def test_message_when_it_comes_late_then_its_own_number_is_noted() -> None:
-    late = book()
-    late.late_message(message(4), "s-1")
-    assert late.last is QUEUE
-    assert taken(late) == [4]
-    assert not late.numbers
-
-
-def test_message_when_of_auto_mode_or_of_nobody_then_not_noted() -> None:
-    late = book()
-    late.late_message(message(4), "s-2")
-    late.late_message(message(5), "s-7")
-    late.late_message(message(6), None)
-    late.late_message(Headers({"message-id": "ID:1"}), "s-1")
-    late.late_message(Headers(), "s-1")
-    assert taken(late) == []
-
-
-def test_message_when_more_come_late_than_a_credit_can_allow_then_the_rest_is_not_noted() -> None:
-    late = book()
-    for number in range(1, 40_001):
-        late.late_message(message(2 * number - 1), "s-1")
-        swallow(late, "s-1", 2 * number - 1, messages=number)
-    assert taken(late) == list(range(1, 65_537))
-
-
-def test_swallowed_when_several_follow_a_message_then_they_count_on_from_it() -> None:
-    late = book()
-    assert swallow(late, "s-1", 7, messages=7)
-    # A delivery of auto mode uses up a number too, though there is nothing to give back.
-    assert swallow(late, "s-2", 7, messages=7)
-    assert swallow(late, "s-1", 7, messages=7)
-    assert taken(late) == [8, 10]
-    assert swallow(late, "s-1", 12, messages=9)
-    assert taken(late) == [13]
-
-
-def test_swallowed_when_no_message_ever_came_then_the_first_number_is_one() -> None:
-    late = book()
-    assert swallow(late, "s-1")
-    assert taken(late) == [1]
-
-
-@pytest.mark.parametrize(
-    ("newest", "messages"), [(8, 7), (6, 7), (None, 7)], ids=["a number is missing", "a number came twice", "no number"]
-)
-def test_swallowed_when_the_numbers_are_no_count_then_none_is_guessed_any_more(
-    newest: int | None, messages: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    late = book()
-    assert swallow(late, "s-1", newest, messages=messages)
-    assert swallow(late, "s-1", 9, messages=8)
-    assert swallow(late, "s-1", 11, messages=9)
-    assert taken(late) == []
-    assert caplog.text.count("does not number its deliveries") == 1
-    # What bears its own number is known all the same.
-    late.late_message(message(12), "s-1")
-    assert taken(late) == [12]
-
-
-def test_swallowed_when_nothing_was_left_then_the_error_concerns_somebody() -> None:
-    late = book()
-    assert not swallow(late, "s-7", 1, messages=1)
-    assert not late.is_late_delivery(Headers({"message": "not_found"}), b"", newest=message(1), messages=1)
-    error = Headers({"message": "Subscription not found"})
-    assert not late.is_late_delivery(error, b"Message has none", newest=message(1), messages=1)
-
-
-def test_strategy_when_the_broker_requeues_by_itself_then_nothing_is_noted() -> None:
-    plain = unsubscribing_at(ACTIVEMQ)
-    assert type(plain) is Unsubscribing
-    plain.late_message(message(4), "s-1")
-    error = Headers({"message": "Subscription not found"})
-    body = b"There is no current subscription with tag 'T_s-1'."
-    assert not plain.is_late_delivery(error, body, newest=message(4), messages=4)
-
-
-def test_book_when_very_many_are_left_then_the_oldest_is_forgotten() -> None:
-    late = book()
-    for number in range(1022):
-        late.remember(f"t-{number}", QUEUE)
-    late.late_message(message(3), "s-1")
-    assert taken(late) == [3]
-    for number in range(1022, 1024):
-        late.remember(f"t-{number}", QUEUE)
-    late.late_message(message(4), "s-1")
-    assert taken(late) == []
-    late.late_message(message(5), "t-1023")
-    assert taken(late) == [5]
-
-
-# --- refusing them, against a peer that does what RabbitMQ was seen to do --------------------------------------------
-
 SESSION = "session-x"
+RABBITMQ = "RabbitMQ/3.10.8"
 
 
 @asynccontextmanager
-async def rabbitmq(version: str = "1.2") -> AsyncGenerator[tuple[ScriptedPeer, Client]]:
+async def rabbitmq(version: str = "1.2", server: str = RABBITMQ) -> AsyncGenerator[tuple[ScriptedPeer, Client]]:
     """A peer that says it is RabbitMQ, and a client connected to it; the test ends with the body."""
     async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
         connected: list[Client] = []
 
         async def accept() -> None:
-            await peer.accept_connect(version=version, server="RabbitMQ/3.10.8", headers={"session": SESSION})
+            await peer.accept_connect(version=version, server=server, headers={"session": SESSION})
 
         async def connect() -> None:
             async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
@@ -173,31 +45,20 @@ async def rabbitmq(version: str = "1.2") -> AsyncGenerator[tuple[ScriptedPeer, C
         nursery.cancel_scope.cancel()
 
 
-async def deliver(peer: ScriptedPeer, subscription_id: str, number: int) -> None:
-    name = f"T_{subscription_id}@@{SESSION}@@{number}"
+async def deliver(peer: ScriptedPeer, subscription_id: str, number: int | str) -> None:
+    """Send a MESSAGE with this number, or with another name."""
+    name = number if isinstance(number, str) else f"T_{subscription_id}@@{SESSION}@@{number}"
     headers = {"subscription": subscription_id, "destination": "/queue/a", "message-id": name, "ack": name}
-    await peer.send(Command.MESSAGE, headers, b"%d" % number)
+    await peer.send(Command.MESSAGE, headers, b"")
+
+
+def no_such(subscription_id: str) -> str:
+    return f"There is no current subscription with tag 'T_{subscription_id}'."
 
 
 async def swallow_late(peer: ScriptedPeer, subscription_id: str) -> None:
-    body = f"There is no current subscription with tag 'T_{subscription_id}'.".encode()
-    await peer.send(Command.ERROR, {"message": "Subscription not found"}, body)
-
-
-class Subscribed:
-    """A subscription of the client, kept in a task of its own until `leave`."""
-
-    def __init__(self, client: Client, destination: str, subscription_id: str, ack: AckName) -> None:
-        self._client, self._destination, self._id = client, destination, subscription_id
-        self._ack: AckName = ack
-        self._left = trio.Event()
-
-    async def run(self) -> None:
-        async with self._client.subscribe(self._destination, id=self._id, ack=self._ack, headers={"x-own": "1"}):
-            await self._left.wait()
-
-    def leave(self) -> None:
-        self._left.set()
+    """Send the ERROR that replaces a MESSAGE for a subscription that was left."""
+    await peer.send(Command.ERROR, {"message": "Subscription not found"}, no_such(subscription_id).encode())
 
 
 async def subscribed(
@@ -207,16 +68,151 @@ async def subscribed(
     destination: str = "/queue/a",
     subscription_id: str = "mine",
     ack: AckName = "client-individual",
-) -> Subscribed:
-    subscription = Subscribed(client, destination, subscription_id, ack)
-    nursery.start_soon(subscription.run)
+) -> trio.Event:
+    """Subscribe, and leave once the returned event is set."""
+    leave = trio.Event()
+
+    async def subscribe() -> None:
+        async with client.subscribe(destination, id=subscription_id, ack=ack, headers={"x-own": "1"}):
+            await leave.wait()
+
+    nursery.start_soon(subscribe)
     await peer.confirm(await peer.expect(Command.SUBSCRIBE, id=subscription_id))
     await trio.testing.wait_all_tasks_blocked()
-    return subscription
+    return leave
+
+
+async def left(
+    peer: ScriptedPeer,
+    client: Client,
+    nursery: trio.Nursery,
+    destination: str = "/queue/a",
+    subscription_id: str = "mine",
+    ack: AckName = "client-individual",
+) -> None:
+    """Subscribe, and leave at once."""
+    (await subscribed(peer, client, nursery, destination, subscription_id, ack)).set()
+    await peer.expect(Command.UNSUBSCRIBE, id=subscription_id)
 
 
 async def refused(peer: ScriptedPeer) -> Frame:
     return await peer.expect(Command.NACK)
+
+
+# --- which deliveries came too late -----------------------------------------------------------------------------------
+
+# A subscription, and the number of a MESSAGE for it, or another name of that, or None for an ERROR in its place.
+Delivery = tuple[str, int | str | None]
+
+
+async def refused_of(
+    peer: ScriptedPeer, client: Client, nursery: trio.Nursery, deliveries: list[Delivery]
+) -> list[int]:
+    """What the client refuses: `mine` and `auto` were left, `other` is open, and `never` was not there."""
+    leave = await subscribed(peer, client, nursery, "/queue/b", "other")
+    await left(peer, client, nursery)
+    await left(peer, client, nursery, subscription_id="auto", ack="auto")
+    for subscription_id, number in deliveries:
+        if number is None:
+            await swallow_late(peer, subscription_id)
+        else:
+            await deliver(peer, subscription_id, number)
+    await trio.testing.wait_all_tasks_blocked()
+    await client.send("/queue/b", b"the connection lives")
+    numbers: list[int] = []
+    while (frame := await peer.next_frame()).command is Command.NACK:
+        numbers.append(int(frame.headers["id"].removeprefix(f"T_other@@{SESSION}@@")))
+    assert frame.command is Command.SEND
+    leave.set()
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "numbers"),
+    [
+        pytest.param([("mine", 4)], [4], id="a message has its own number"),
+        pytest.param([("auto", 4), ("never", 5), ("mine", "ID:1")], [], id="of auto mode, of nobody, without a number"),
+        # A delivery of auto mode uses up a number too, though there is nothing to give back.
+        pytest.param(
+            [("other", 1), ("mine", None), ("auto", None), ("mine", None), ("other", 5), ("other", 6), ("mine", None)],
+            [2, 4, 7],
+            id="errors count on from the newest message",
+        ),
+    ],
+)
+async def test_late_when_deliveries_come_after_unsubscribe_then_those_that_stay_locked_are_refused(
+    deliveries: list[Delivery], numbers: list[int], autojump_clock: trio.testing.MockClock
+) -> None:
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+        assert await refused_of(peer, client, nursery, deliveries) == numbers
+
+
+@pytest.mark.parametrize(
+    "first",
+    [[("other", 2)], [("other", 1), ("other", 1)], [("other", "ID:1")]],
+    ids=["a number is missing", "a number came twice", "no number"],
+)
+async def test_late_when_the_numbers_are_no_count_then_none_is_guessed_any_more(
+    first: list[Delivery], caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    # What bears its own number is known all the same.
+    later: list[Delivery] = [("mine", None), ("other", 3), ("mine", None), ("mine", 12)]
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+        assert await refused_of(peer, client, nursery, first + later) == [12]
+    assert caplog.text.count("does not number its deliveries") == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "said", "body"),
+    [
+        (RABBITMQ, "Subscription not found", no_such("never")),
+        (RABBITMQ, "Subscription not found", "Message has none"),
+        (RABBITMQ, "not_found", no_such("mine")),
+        ("ActiveMQ/6.1", "Subscription not found", no_such("mine")),
+    ],
+)
+async def test_error_when_it_replaces_no_late_delivery_then_it_ends_the_connection(
+    server: str, said: str, body: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with rabbitmq(server=server) as (peer, client), trio.open_nursery() as nursery:
+        await left(peer, client, nursery)
+        await peer.send(Command.ERROR, {"message": said}, body.encode())
+        with trio.fail_after(60), pytest.raises(BrokerError, match=said):
+            await client.wait_closed()
+
+
+# --- how many are remembered ------------------------------------------------------------------------------------------
+
+QUEUE = Left("/queue/a", headers=(), acknowledges=True)
+
+
+def message(number: int) -> Headers:
+    return Headers({"message-id": f"T_s-9@@session-x@@{number}"})
+
+
+def test_messages_when_more_come_late_than_a_credit_can_allow_then_the_rest_is_not_noted() -> None:
+    late = RequeueAfterUnsubscribe()
+    late.remember("s-1", QUEUE)
+    error, body = Headers({"message": "Subscription not found"}), no_such("s-1").encode()
+    for number in range(1, 40_001):
+        late.late_message(message(2 * number - 1), "s-1")
+        assert late.is_late_delivery(error, body, newest=message(2 * number - 1), messages=number)
+    assert list(late.numbers) == list(range(1, 65_537))
+
+
+def test_subscriptions_when_very_many_are_left_then_the_oldest_is_forgotten() -> None:
+    late = RequeueAfterUnsubscribe()
+    for number in range(1024):
+        late.remember(f"s-{number}", QUEUE)
+    late.late_message(message(3), "s-0")
+    late.remember("s-1024", QUEUE)
+    late.late_message(message(4), "s-0")
+    late.late_message(message(5), "s-1")
+    late.late_message(message(6), "s-1024")
+    assert list(late.numbers) == [3, 5, 6]
+
+
+# --- refusing them ----------------------------------------------------------------------------------------------------
 
 
 # In 1.1, the header message-id names a message; in 1.2, id does.
@@ -226,23 +222,20 @@ async def test_late_when_another_subscription_is_open_then_refused_through_that_
 ) -> None:
     async with rabbitmq(version) as (peer, client), trio.open_nursery() as nursery:
         other = await subscribed(peer, client, nursery, "/queue/b", "other")
-        mine = await subscribed(peer, client, nursery)
-        mine.leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery)
         await deliver(peer, "mine", 1)
         await swallow_late(peer, "mine")
         numbers = [(await refused(peer)).headers[header] for _ in range(2)]
         assert numbers == [f"T_other@@{SESSION}@@1", f"T_other@@{SESSION}@@2"]
         assert client.statistics().messages_unroutable == 2
-        other.leave()
+        other.set()
 
 
 async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and_goes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
-        (await subscribed(peer, client, nursery)).leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery)
         await swallow_late(peer, "mine")
         helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a", prefetch_count="1", x_own="1")
         id_ = helper.headers["id"]
@@ -261,8 +254,7 @@ async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
-        (await subscribed(peer, client, nursery)).leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery)
         await swallow_late(peer, "mine")
         await peer.confirm(await peer.expect(Command.SUBSCRIBE, destination="/queue/a"))
         await refused(peer)
@@ -279,8 +271,7 @@ async def test_late_when_helpers_are_needed_again_and_again_then_each_has_an_id_
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         ids: list[str] = []
         for _ in range(3):
-            (await subscribed(peer, client, nursery)).leave()
-            await peer.expect(Command.UNSUBSCRIBE, id="mine")
+            await left(peer, client, nursery)
             await swallow_late(peer, "mine")
             helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a", prefetch_count="1")
             ids.append(helper.headers["id"])
@@ -294,21 +285,19 @@ async def test_late_when_the_queue_went_with_its_subscriber_then_refused_at_the_
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
-        (await subscribed(peer, client, nursery, "/topic/a")).leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery, "/topic/a")
         await swallow_late(peer, "mine")
         await trio.testing.wait_all_tasks_blocked()
         next_one = await subscribed(peer, client, nursery, "/queue/b", "next")
         assert (await refused(peer)).headers["id"] == f"T_next@@{SESSION}@@1"
-        next_one.leave()
+        next_one.set()
 
 
 async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_with_that(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
-        (await subscribed(peer, client, nursery)).leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery)
         await swallow_late(peer, "mine")
         await peer.expect(Command.SUBSCRIBE, destination="/queue/a")
         await peer.send(Command.ERROR, {"message": "access_refused"}, b"the rights were taken away")
@@ -322,8 +311,7 @@ async def test_late_when_the_helper_is_refused_and_the_connection_goes_on_then_n
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
-        (await subscribed(peer, client, nursery)).leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery)
         await swallow_late(peer, "mine")
         helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a")
         await peer.send(Command.ERROR, {"message": "not now", "receipt-id": helper.headers["receipt"]})
@@ -358,8 +346,7 @@ async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with rabbitmq("1.0") as (peer, client), trio.open_nursery() as nursery:
-        (await subscribed(peer, client, nursery, ack="client")).leave()
-        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await left(peer, client, nursery, ack="client")
         with caplog.at_level(logging.WARNING, "trio_stomp"):
             await swallow_late(peer, "mine")
             await trio.testing.wait_all_tasks_blocked()
@@ -368,4 +355,4 @@ async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(
         with pytest.raises(NotSupportedError, match="one such subscription for each connection"):
             async with client.subscribe("/queue/a", ack="client"):
                 pass
-        (await subscribed(peer, client, nursery, subscription_id="auto", ack="auto")).leave()
+        (await subscribed(peer, client, nursery, subscription_id="auto", ack="auto")).set()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -13,11 +15,38 @@ import trio.testing
 
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
 from tests.kit.reconnecting import AT_ONCE, RawHost, reconnecting
-from trio_stomp import BrokerError, ConnectionLost, Reconnect, Subscription
+from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect, Subscription
 from trio_stomp.types import Command, ConnectionState, Frame, Phase
 
 ACTIVEMQ = "ActiveMQ/6.1"
 DOWN = "home node of queue is down"
+
+
+class Kind(NamedTuple):
+    """How a broker refuses to subscribe.
+
+    Attributes:
+        server: Its ``server`` header. Without one, the client asks for no RECEIPT.
+        names: Whether its ERROR has a receipt-id.
+        closes: Whether it closes the connection after an ERROR.
+    """
+
+    server: str | None
+    names: bool
+    closes: bool
+
+
+CONFIRMING = [
+    Kind(RABBITMQ, names=False, closes=True),
+    Kind(RABBITMQ, names=False, closes=False),
+    Kind(ACTIVEMQ, names=True, closes=False),
+    Kind(ACTIVEMQ, names=True, closes=True),
+]
+NAMES = ["rabbitmq", "rabbitmq goes on", "activemq goes on", "activemq"]
+KINDS = pytest.mark.parametrize("kind", CONFIRMING, ids=NAMES)
+ALL_KINDS = pytest.mark.parametrize(
+    "kind", [*CONFIRMING, Kind(None, names=False, closes=True)], ids=[*NAMES, "unknown broker"]
+)
 
 
 class Site:
@@ -25,9 +54,7 @@ class Site:
 
     Args:
         nursery: Where it runs.
-        server: Its ``server`` header. Without one, the client asks for no RECEIPT.
-        names: Whether its ERROR has a receipt-id.
-        closes: Whether it closes the connection after an ERROR.
+        kind: How it refuses.
 
     Attributes:
         is_gone: Whether it closes each connection at once.
@@ -36,13 +63,9 @@ class Site:
         peers: Its end of each connection.
     """
 
-    def __init__(
-        self, nursery: trio.Nursery, *, server: str | None = RABBITMQ, names: bool = False, closes: bool = True
-    ) -> None:
+    def __init__(self, nursery: trio.Nursery, kind: Kind) -> None:
         self.host = RawHost(self._serve, nursery)
-        self._server = server
-        self._names = names
-        self._closes = closes
+        self._kind = kind
         self.is_gone = False
         self.refused: dict[str, str] = {}
         self.subscribes: list[tuple[float, str]] = []
@@ -52,7 +75,7 @@ class Site:
         del number
         if self.is_gone:
             return
-        peer = Peer(stream, PeerOptions(server=self._server))
+        peer = Peer(stream, PeerOptions(server=self._kind.server))
         peer.on[Command.SUBSCRIBE] = self._subscribed(peer)
         self.peers.append(peer)
         await peer.serve()
@@ -66,8 +89,10 @@ class Site:
                 return
             # What is refused is not there.
             del peer.ledger.subscriptions[frame.headers["id"]]
-            peer.error(self.refused[destination], [("receipt-id", frame.headers["receipt"])] if self._names else [])
-            if self._closes:
+            peer.error(
+                self.refused[destination], [("receipt-id", frame.headers["receipt"])] if self._kind.names else []
+            )
+            if self._kind.closes:
                 peer.hang_up()
 
         return react
@@ -85,63 +110,65 @@ class Site:
         return [time for time, each in self.subscribes if each == destination]
 
 
-CONFIRMING = [(RABBITMQ, False, True), (RABBITMQ, False, False), (ACTIVEMQ, True, False), (ACTIVEMQ, True, True)]
-KINDS = pytest.mark.parametrize(("server", "names", "closes"), CONFIRMING)
-ALL_KINDS = pytest.mark.parametrize(("server", "names", "closes"), [*CONFIRMING, (None, False, True)])
+@asynccontextmanager
+async def connected(kind: Kind = CONFIRMING[0], reconnect: Reconnect = AT_ONCE) -> AsyncGenerator[tuple[Site, Client]]:
+    """A site, and a client of it."""
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, kind)
+        async with reconnecting(site.host, heart_beat=(0, 0), reconnect=reconnect) as client:
+            yield site, client
 
 
 @ALL_KINDS
 async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried_and_the_others_go_on(
-    autojump_clock: trio.testing.MockClock, *, server: str | None, names: bool, closes: bool
+    autojump_clock: trio.testing.MockClock, kind: Kind
 ) -> None:
     states: list[ConnectionState] = []
     got: list[str] = []
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery, server=server, names=names, closes=closes)
-        async with (
-            reconnecting(site.host, heart_beat=(0, 0)) as client,
-            client.subscribe("/queue/down", ack="auto") as down,
-            client.subscribe("/queue/fine", ack="auto") as fine,
-        ):
-            await trio.sleep(1)
+    async with (
+        connected(kind) as (site, client),
+        client.subscribe("/queue/down", ack="auto") as down,
+        client.subscribe("/queue/fine", ack="auto") as fine,
+    ):
+        await trio.sleep(1)
 
-            async def flow() -> None:
-                async for message in fine:
-                    got.append(message.text)  # noqa: PERF401  # the loop is cancelled
+        async def flow() -> None:
+            async for message in fine:
+                got.append(message.text)  # noqa: PERF401  # the loop is cancelled
 
-            async def watch() -> None:
+        async def watch() -> None:
+            async for state in client.state_changes():
+                states.append(state)  # noqa: PERF401  # the loop is cancelled
+
+        async with trio.open_nursery() as tasks:
+            tasks.start_soon(flow)
+            tasks.start_soon(watch)
+            site.refused["/queue/down"] = DOWN
+            site.lose()
+            for number in range(60):
+                await trio.sleep(1)
+                if client.state.phase is Phase.CONNECTED:
+                    assert client.state.waiting == (down.id,)
+                    assert DOWN in (down.statistics().refusal or "")
+                    assert fine.statistics().refusal is None
+                    site.deliver(fine, b"%d" % number)
+            # After the first seconds, the only gaps are those after an attempt to subscribe.
+            assert len(got) > 40
+            refused = site.attempts("/queue/down")
+            site.refused.clear()
+            with trio.fail_after(30):
                 async for state in client.state_changes():
-                    states.append(state)  # noqa: PERF401  # the loop is cancelled
-
-            async with trio.open_nursery() as tasks:
-                tasks.start_soon(flow)
-                tasks.start_soon(watch)
-                site.refused["/queue/down"] = DOWN
-                site.lose()
-                for number in range(60):
-                    await trio.sleep(1)
-                    if client.state.phase is Phase.CONNECTED:
-                        assert client.state.waiting == (down.id,)
-                        assert DOWN in (down.statistics().refusal or "")
-                        assert fine.statistics().refusal is None
-                        site.deliver(fine, b"%d" % number)
-                # After the first seconds, the only gaps are those after an attempt to subscribe.
-                assert len(got) > 40
-                refused = site.attempts("/queue/down")
-                site.refused.clear()
-                with trio.fail_after(30):
-                    async for state in client.state_changes():
-                        if state.healthy and not state.waiting:
-                            break
-                site.deliver(down, b"back")
-                assert (await anext(down)).text == "back"
-                assert down.statistics().refusal is None
-                # The delays of the policy: they double up to 8 s.
-                gaps = [after - before for before, after in itertools.pairwise(refused)]
-                assert all(before < 1.5 * after for before, after in itertools.pairwise(gaps[2:]))
-                assert 8 <= max(gaps) < 10
-                assert len(refused) < 14
-                tasks.cancel_scope.cancel()
+                    if state.healthy and not state.waiting:
+                        break
+            site.deliver(down, b"back")
+            assert (await anext(down)).text == "back"
+            assert down.statistics().refusal is None
+            # The delays of the policy: they double up to 8 s.
+            gaps = [after - before for before, after in itertools.pairwise(refused)]
+            assert all(before < 1.5 * after for before, after in itertools.pairwise(gaps[2:]))
+            assert 8 <= max(gaps) < 10
+            assert len(refused) < 14
+            tasks.cancel_scope.cancel()
     assert any(state.waiting for state in states)
     assert "(refused, and retried: s-1)" in str(next(state for state in states if state.waiting))
 
@@ -149,49 +176,45 @@ async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried
 @ALL_KINDS
 @pytest.mark.parametrize("policy", [replace(AT_ONCE, attempts=4), replace(AT_ONCE, deadline=20)])
 async def test_subscription_when_refused_until_the_policy_gives_up_then_it_alone_fails_with_the_last_words(
-    autojump_clock: trio.testing.MockClock, policy: Reconnect, *, server: str | None, names: bool, closes: bool
+    autojump_clock: trio.testing.MockClock, policy: Reconnect, kind: Kind
 ) -> None:
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery, server=server, names=names, closes=closes)
-        async with (
-            reconnecting(site.host, heart_beat=(0, 0), reconnect=policy) as client,
-            client.subscribe("/queue/fine", ack="auto") as fine,
-        ):
-            with pytest.raises(BrokerError, match="mirror is being promoted"):
-                async with client.subscribe("/queue/down") as down:
-                    await trio.sleep(1)
-                    site.refused["/queue/down"] = DOWN
-                    site.lose()
-                    await trio.sleep(4)
-                    site.refused["/queue/down"] = "mirror is being promoted"
-                    await anext(down)
-            await trio.sleep(5)
-            assert client.state.waiting == ()
-            count = len(site.attempts("/queue/down"))
-            site.deliver(fine, b"x")
-            assert (await anext(fine)).text == "x"
-            await trio.sleep(100)
-            assert client.state.healthy
-            assert len(site.attempts("/queue/down")) == count
-            assert policy.attempts is None or count in (1 + 4, 1 + 5)
+    async with (
+        connected(kind, policy) as (site, client),
+        client.subscribe("/queue/fine", ack="auto") as fine,
+    ):
+        with pytest.raises(BrokerError, match="mirror is being promoted"):
+            async with client.subscribe("/queue/down") as down:
+                await trio.sleep(1)
+                site.refused["/queue/down"] = DOWN
+                site.lose()
+                await trio.sleep(4)
+                site.refused["/queue/down"] = "mirror is being promoted"
+                await anext(down)
+        await trio.sleep(5)
+        assert client.state.waiting == ()
+        count = len(site.attempts("/queue/down"))
+        site.deliver(fine, b"x")
+        assert (await anext(fine)).text == "x"
+        await trio.sleep(100)
+        assert client.state.healthy
+        assert len(site.attempts("/queue/down")) == count
+        assert policy.attempts is None or count in (1 + 4, 1 + 5)
 
 
 async def test_subscription_when_refused_again_and_again_then_the_log_has_a_warning_for_each_text(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "trio_stomp")
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery)
-        async with reconnecting(site.host, heart_beat=(0, 0)) as client, client.subscribe("/queue/down") as down:
-            site.refused["/queue/down"] = DOWN
-            site.lose()
-            await trio.sleep(100)
-            site.refused["/queue/down"] = "mirror is being promoted"
-            await trio.sleep(100)
-            site.refused.clear()
-            await trio.sleep(20)
-            site.deliver(down, b"x")
-            assert (await anext(down)).text == "x"
+    async with connected() as (site, client), client.subscribe("/queue/down") as down:
+        site.refused["/queue/down"] = DOWN
+        site.lose()
+        await trio.sleep(100)
+        site.refused["/queue/down"] = "mirror is being promoted"
+        await trio.sleep(100)
+        site.refused.clear()
+        await trio.sleep(20)
+        site.deliver(down, b"x")
+        assert (await anext(down)).text == "x"
     said = [record.getMessage() for record in caplog.records if "'s-1'" in record.getMessage()]
     assert len(said) == 3
     assert DOWN in said[0]
@@ -201,95 +224,114 @@ async def test_subscription_when_refused_again_and_again_then_the_log_has_a_warn
 
 @KINDS
 async def test_subscription_when_refused_at_first_then_raised_at_once(
-    autojump_clock: trio.testing.MockClock, *, server: str | None, names: bool, closes: bool
+    autojump_clock: trio.testing.MockClock, kind: Kind
 ) -> None:
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery, server=server, names=names, closes=closes)
+    async with connected(kind) as (site, client), client.subscribe("/queue/fine") as fine:
         site.refused["/queue/down"] = DOWN
-        async with reconnecting(site.host, heart_beat=(0, 0)) as client, client.subscribe("/queue/fine") as fine:
-            began = trio.current_time()
-            with pytest.raises(BrokerError, match=DOWN):
-                async with client.subscribe("/queue/down"):
-                    raise AssertionError
-            assert trio.current_time() - began < 2
-            await trio.sleep(5)
-            site.deliver(fine, b"x")
-            assert (await anext(fine)).text == "x"
+        began = trio.current_time()
+        with pytest.raises(BrokerError, match=DOWN):
+            async with client.subscribe("/queue/down"):
+                raise AssertionError
+        assert trio.current_time() - began < 2
+        await trio.sleep(5)
+        site.deliver(fine, b"x")
+        assert (await anext(fine)).text == "x"
+        dialed = len(site.host.dialed)
+        await trio.sleep(100)
+        assert len(site.host.dialed) == dialed <= 3
 
 
 @ALL_KINDS
 async def test_subscription_when_left_while_it_is_retried_then_it_is_not_subscribed_to_again(
-    autojump_clock: trio.testing.MockClock, *, server: str | None, names: bool, closes: bool
+    autojump_clock: trio.testing.MockClock, kind: Kind
 ) -> None:
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery, server=server, names=names, closes=closes)
-        async with reconnecting(site.host, heart_beat=(0, 0)) as client:
-            async with client.subscribe("/queue/down"):
-                await trio.sleep(1)
-                site.refused["/queue/down"] = DOWN
-                site.lose()
-                await trio.sleep(20)
-            count = len(site.attempts("/queue/down"))
-            await trio.sleep(100)
-            assert len(site.attempts("/queue/down")) == count
-            assert client.state.waiting == ()
-            assert client.state.healthy
+    async with connected(kind) as (site, client):
+        async with client.subscribe("/queue/down"):
+            await trio.sleep(1)
+            site.refused["/queue/down"] = DOWN
+            site.lose()
+            await trio.sleep(20)
+        count = len(site.attempts("/queue/down"))
+        await trio.sleep(100)
+        assert len(site.attempts("/queue/down")) == count
+        assert client.state.waiting == ()
+        assert client.state.healthy
 
 
 async def test_client_when_left_while_a_subscription_is_retried_then_it_disconnects_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery, server=ACTIVEMQ, names=True, closes=False)
-        async with reconnecting(site.host, heart_beat=(0, 0)) as client, client.subscribe("/queue/down"):
-            site.refused["/queue/down"] = DOWN
-            site.lose()
-            await trio.sleep(60)
-            left = trio.current_time()
-        assert trio.current_time() - left < 0.1
-        assert site.peers[-1].of(Command.DISCONNECT)
+    async with connected(CONFIRMING[2]) as (site, client), client.subscribe("/queue/down"):
+        site.refused["/queue/down"] = DOWN
+        site.lose()
+        await trio.sleep(60)
+        left = trio.current_time()
+    assert trio.current_time() - left < 0.1
+    assert site.peers[-1].of(Command.DISCONNECT)
 
 
 @KINDS
 async def test_subscriptions_when_several_are_refused_then_each_is_retried_until_it_is_accepted(
-    autojump_clock: trio.testing.MockClock, *, server: str | None, names: bool, closes: bool
+    autojump_clock: trio.testing.MockClock, kind: Kind
 ) -> None:
     destinations = [f"/queue/{number}" for number in range(4)]
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery, server=server, names=names, closes=closes)
-        async with (
-            reconnecting(site.host, heart_beat=(0, 0), reconnect=Reconnect()) as client,
-            client.subscribe(destinations[0]) as first,
-            client.subscribe(destinations[1]) as second,
-            client.subscribe(destinations[2]) as third,
-            client.subscribe(destinations[3]) as fourth,
-        ):
-            site.refused.update(dict.fromkeys(destinations[:3], DOWN))
-            site.lose()
-            await trio.sleep(60)
-            del site.refused[destinations[1]]
-            await trio.sleep(120)
-            site.refused.clear()
-            await trio.sleep(120)
-            assert client.state.waiting == ()
-            for subscription in (first, second, third, fourth):
-                site.deliver(subscription, b"x")
-                assert (await anext(subscription)).text == "x"
+    async with (
+        connected(kind, Reconnect()) as (site, client),
+        client.subscribe(destinations[0]) as first,
+        client.subscribe(destinations[1]) as second,
+        client.subscribe(destinations[2]) as third,
+        client.subscribe(destinations[3]) as fourth,
+    ):
+        site.refused.update(dict.fromkeys(destinations[:3], DOWN))
+        site.lose()
+        await trio.sleep(60)
+        del site.refused[destinations[1]]
+        await trio.sleep(120)
+        site.refused.clear()
+        await trio.sleep(120)
+        assert client.state.waiting == ()
+        for subscription in (first, second, third, fourth):
+            site.deliver(subscription, b"x")
+            assert (await anext(subscription)).text == "x"
 
 
 async def test_subscription_when_the_client_ends_while_it_is_retried_then_its_loop_ends(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    policy = replace(AT_ONCE, deadline=100)
-    async with trio.open_nursery() as nursery:
-        site = Site(nursery)
-        async with reconnecting(site.host, heart_beat=(0, 0), reconnect=policy) as client:
-            async with client.subscribe("/queue/down") as down:
-                site.refused["/queue/down"] = DOWN
-                site.lose()
-                await trio.sleep(30)
-                site.is_gone = True
-                site.lose()
-                with pytest.raises(ConnectionLost, match="set to give up"):
-                    await anext(down)
-            assert client.state.waiting == ()
+    async with connected(reconnect=replace(AT_ONCE, deadline=100)) as (site, client):
+        async with client.subscribe("/queue/down") as down:
+            site.refused["/queue/down"] = DOWN
+            site.lose()
+            await trio.sleep(30)
+            site.is_gone = True
+            site.lose()
+            with pytest.raises(ConnectionLost, match="set to give up"):
+                await anext(down)
+        assert client.state.waiting == ()
+
+
+async def test_subscriptions_when_one_after_the_other_is_refused_while_restored_then_delays_grow(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with connected() as (site, client), AsyncExitStack() as subscriptions:
+        names = [f"/queue/{number}" for number in range(6)]
+        for name in names:
+            await subscriptions.enter_async_context(client.subscribe(name))
+        await trio.sleep(60)
+        site.refused = dict.fromkeys(names, DOWN)
+        site.lose()
+        await trio.sleep(60)
+        gaps = [after - before for before, after in itertools.pairwise(site.host.dialed[1:7])]
+        assert gaps == pytest.approx([1, 1, 2, 2, 4])
+
+
+async def test_subscription_when_the_only_one_and_refused_after_a_reconnection_then_the_first_error_is_about_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with connected() as (site, client), client.subscribe("/queue/down") as down:
+        await trio.sleep(60)
+        site.refused["/queue/down"] = DOWN
+        site.lose()
+        await trio.sleep(0.7)
+        assert len(site.attempts("/queue/down")) == 2
+        assert DOWN in (down.statistics().refusal or "")

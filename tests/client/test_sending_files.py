@@ -21,6 +21,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of
 from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
@@ -38,7 +39,7 @@ from trio_stomp import (
     StompError,
     TransactionLost,
 )
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker, open_broker
 from trio_stomp.types import BodyFile, Command, ConnectionInfo, SendCallback, Sending
 
 KIB: Final = 1024
@@ -58,6 +59,12 @@ async def pieces_of(body: bytes, step: int = 100_000) -> AsyncIterator[bytes]:  
         await trio.lowlevel.checkpoint()
         yield b""
         yield body[start : start + step]
+
+
+async def a_and_later_b(go: trio.Event) -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
+    yield b"a"
+    await go.wait()
+    yield b"b"
 
 
 @asynccontextmanager
@@ -118,15 +125,19 @@ async def test_send_when_the_body_is_empty_then_it_has_its_content_length(broker
     assert stream.sent.count(b"\ncontent-length:0\n\n\0") == 2
 
 
-async def test_send_when_a_file_has_been_read_from_then_the_rest_is_sent(broker: Broker, film: Path) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with film.open("rb") as file:
-            file.seek(1000)
-            await client.send("/queue/a", file, receipt=True)
-        assert broker.messages("/queue/a")[0].body == BODY[1000:]
+@pytest.mark.parametrize("position", [1000, len(BODY), len(BODY) + 5])
+async def test_send_when_a_file_has_been_read_from_then_the_rest_is_sent(
+    client: Client, broker: Broker, film: Path, position: int
+) -> None:
+    with film.open("rb") as file:
+        file.seek(position)
+        await client.send("/queue/a", file, receipt=True)
+    assert broker.messages("/queue/a")[0].body == BODY[position:]
 
 
-async def test_send_when_a_file_grows_meanwhile_then_it_is_sent_as_it_was(broker: Broker, film: Path) -> None:
+async def test_send_when_a_file_grows_meanwhile_then_it_is_sent_as_it_was(
+    client: Client, broker: Broker, film: Path
+) -> None:
     class Growing(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             position = self.tell()
@@ -135,9 +146,8 @@ async def test_send_when_a_file_grows_meanwhile_then_it_is_sent_as_it_was(broker
             self.seek(position)
             return super().read(size)
 
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        await client.send("/queue/a", Growing(BODY), receipt=True)
-        assert broker.messages("/queue/a")[0].body == BODY
+    await client.send("/queue/a", Growing(BODY), receipt=True)
+    assert broker.messages("/queue/a")[0].body == BODY
 
 
 async def test_send_when_a_spooled_body_is_passed_on_then_it_is_the_same(broker: Broker) -> None:
@@ -171,11 +181,10 @@ async def test_sends_when_many_tasks_send_then_each_frame_is_whole_and_in_order(
         assert client.statistics().outbox_bytes == 0
 
 
-async def test_statistics_when_a_file_is_sent_then_count_its_frame_and_bytes(broker: Broker, film: Path) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        before = client.statistics()
-        await client.send("/queue/a", film)
-        after = client.statistics()
+async def test_statistics_when_a_file_is_sent_then_count_its_frame_and_bytes(client: Client, film: Path) -> None:
+    before = client.statistics()
+    await client.send("/queue/a", film)
+    after = client.statistics()
     assert after.frames_sent == before.frames_sent + 1
     assert 0 < after.bytes_sent - before.bytes_sent - len(BODY) < 200
 
@@ -255,48 +264,35 @@ async def test_memory_when_a_file_is_sent_then_takes_a_few_pieces_at_most(tmp_pa
     ],
 )
 async def test_send_when_the_body_is_of_no_use_then_refused_and_nothing_is_sent(
-    broker: Broker, body: object, options: dict[str, object], words: str
+    client: Client, broker: Broker, body: object, options: dict[str, object], words: str
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        for receipt in (False, True):
-            with pytest.raises(LocalProtocolError, match=words):
-                await client.send("/queue/a", body, receipt=receipt, **options)  # type: ignore[arg-type]  # on purpose
-        await client.send("/queue/b", b"", receipt=True)
+    for receipt in (False, True):
+        with pytest.raises(LocalProtocolError, match=words):
+            await client.send("/queue/a", body, receipt=receipt, **options)  # type: ignore[arg-type]  # on purpose
+    await client.send("/queue/b", b"", receipt=True)
     assert broker.depth("/queue/a") == 0
 
 
-async def test_send_when_the_file_is_read_to_beyond_its_end_then_the_body_is_empty(broker: Broker) -> None:
-    file = io.BytesIO(b"x")
-    file.seek(5)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        await client.send("/queue/a", file, receipt=True)
-
-    assert [each.body for each in broker.messages("/queue/a")] == [b""]
+async def test_send_when_the_temporary_file_gives_text_then_refused(client: Client) -> None:
+    with tempfile.NamedTemporaryFile("w+") as file, pytest.raises(LocalProtocolError, match="with mode 'rb'"):
+        body: object = file
+        await client.send("/queue/a", body)  # type: ignore[arg-type]  # on purpose
 
 
-async def test_send_when_the_temporary_file_gives_text_then_refused(broker: Broker) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with tempfile.NamedTemporaryFile("w+") as file, pytest.raises(LocalProtocolError, match="with mode 'rb'"):
-            body: object = file
-            await client.send("/queue/a", body)  # type: ignore[arg-type]  # on purpose
-
-
-async def test_send_when_the_file_is_a_pipe_then_refused(broker: Broker) -> None:
+async def test_send_when_the_file_is_a_pipe_then_refused(client: Client) -> None:
     reading, writing = os.pipe()
     os.close(writing)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with (
-            os.fdopen(reading, "rb") as file,  # noqa: ASYNC231  # it does not wait
-            pytest.raises(LocalProtocolError, match="is not seekable"),
-        ):
-            await client.send("/queue/a", file)
+    with (
+        os.fdopen(reading, "rb") as file,  # noqa: ASYNC231  # it does not wait
+        pytest.raises(LocalProtocolError, match="is not seekable"),
+    ):
+        await client.send("/queue/a", file)
 
 
-async def test_send_when_there_is_no_such_file_then_the_error_of_the_system(broker: Broker, tmp_path: Path) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(FileNotFoundError):
-            await client.send("/queue/a", tmp_path / "missing")
-        await client.send("/queue/b", b"", receipt=True)
+async def test_send_when_there_is_no_such_file_then_the_error_of_the_system(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await client.send("/queue/a", tmp_path / "missing")
+    await client.send("/queue/b", b"", receipt=True)
 
 
 async def test_send_when_over_a_websocket_then_not_supported(film: Path) -> None:
@@ -368,41 +364,30 @@ async def test_connection_when_a_source_failed_and_the_client_reconnects_then_go
 
 
 async def test_send_when_cancelled_before_its_turn_then_nothing_is_sent_and_the_connection_goes_on(
-    broker: Broker, film: Path
+    client: Client, broker: Broker, film: Path
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        may_go_on = trio.Event()
-
-        async def slow() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-            yield b"a"
-            await may_go_on.wait()
-            yield b"b"
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: client.send("/queue/a", slow(), content_length=2))
-            await trio.testing.wait_all_tasks_blocked()
-            # The rest of the body, and the NUL behind it.
-            assert client.statistics().outbox_bytes == 2
-            for receipt in (False, True):
-                with trio.move_on_after(0.05) as scope:
-                    await client.send("/queue/a", film, receipt=receipt)
-                assert scope.cancelled_caught
-            may_go_on.set()
-        await client.send("/queue/a", b"after", receipt=True)
-        assert [message.body for message in broker.messages("/queue/a")] == [b"ab", b"after"]
-        assert client.statistics().outbox_bytes == 0
-        assert client.statistics().unconfirmed == 0
+    may_go_on = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: client.send("/queue/a", a_and_later_b(may_go_on), content_length=2))
+        await trio.testing.wait_all_tasks_blocked()
+        # The rest of the body, and the NUL behind it.
+        assert client.statistics().outbox_bytes == 2
+        for receipt in (False, True):
+            with trio.move_on_after(0.05) as scope:
+                await client.send("/queue/a", film, receipt=receipt)
+            assert scope.cancelled_caught
+        may_go_on.set()
+    await client.send("/queue/a", b"after", receipt=True)
+    assert [message.body for message in broker.messages("/queue/a")] == [b"ab", b"after"]
+    assert client.statistics().outbox_bytes == 0
+    assert client.statistics().unconfirmed == 0
 
 
 @pytest.mark.parametrize("receipt", [False, True])
 async def test_send_when_cancelled_in_the_middle_then_the_connection_ends(*, receipt: bool) -> None:
-    async def stuck() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-        yield b"a"
-        await trio.sleep_forever()
-
     async with peer_and_client() as (peer, client, _):
         with trio.move_on_after(0.05):
-            await client.send("/queue/a", stuck(), content_length=2, receipt=receipt)
+            await client.send("/queue/a", a_and_later_b(trio.Event()), content_length=2, receipt=receipt)
         with pytest.raises(ConnectionLost, match="in the middle of its frame"):
             await client.send("/queue/b", b"")
         await peer.ended.wait()
@@ -519,10 +504,6 @@ async def test_unconfirmed_send_when_the_connection_is_lost_then_it_is_not_sent_
 
 
 async def test_send_when_the_source_is_slow_and_the_connection_is_lost_then_raises_at_once() -> None:
-    async def stuck() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-        yield b"a"
-        await trio.sleep_forever()
-
     async with peer_and_client() as (peer, client, _):
         async with trio.open_nursery() as nursery:
 
@@ -532,7 +513,7 @@ async def test_send_when_the_source_is_slow_and_the_connection_is_lost_then_rais
 
             nursery.start_soon(lose)
             with pytest.raises(ConnectionLost, match="the broker closed it"):
-                await client.send("/queue/a", stuck(), content_length=2)
+                await client.send("/queue/a", a_and_later_b(trio.Event()), content_length=2)
 
 
 async def test_send_when_the_broker_says_why_it_does_not_read_on_then_raises_that() -> None:
@@ -582,15 +563,16 @@ async def test_send_again_when_the_sender_gives_up_meanwhile_then_the_connection
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
-async def test_transaction_when_a_file_is_sent_in_it_then_takes_effect_as_a_whole(broker: Broker, film: Path) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.transaction() as transaction:
-            await transaction.send("/queue/a", film, content_type="video/mp4")
-            await transaction.send("/queue/a", pieces_of(b"abc"), content_length=3)
-            await transaction.send("/queue/a", b"small")
-            await client.send("/queue/b", b"", receipt=True)
-            assert broker.depth("/queue/a") == 0
-        assert [message.body for message in broker.messages("/queue/a")] == [BODY, b"abc", b"small"]
+async def test_transaction_when_a_file_is_sent_in_it_then_takes_effect_as_a_whole(
+    client: Client, broker: Broker, film: Path
+) -> None:
+    async with client.transaction() as transaction:
+        await transaction.send("/queue/a", film, content_type="video/mp4")
+        await transaction.send("/queue/a", pieces_of(b"abc"), content_length=3)
+        await transaction.send("/queue/a", b"small")
+        await client.send("/queue/b", b"", receipt=True)
+        assert broker.depth("/queue/a") == 0
+    assert [message.body for message in broker.messages("/queue/a")] == [BODY, b"abc", b"small"]
 
 
 async def test_transaction_when_the_link_is_lost_in_a_file_then_lost(broker: Broker, film: Path) -> None:
@@ -605,10 +587,7 @@ async def test_transaction_when_the_link_is_lost_in_a_file_then_lost(broker: Bro
 async def test_transaction_when_a_send_is_cancelled_before_its_turn_then_commit_does_not_wait_for_it(
     server: str, film: Path
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of(server) as (client, broker):
         async with client.transaction() as transaction:
             with trio.CancelScope() as scope:
                 scope.cancel()
@@ -623,17 +602,9 @@ async def test_transaction_when_a_file_is_cancelled_behind_another_frame_then_co
     """Behind RabbitMQ, where each message of a transaction has a RECEIPT of its own."""
     may_go_on = trio.Event()
 
-    async def slow() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-        yield b"a"
-        await may_go_on.wait()
-        yield b"b"
-
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.13.0")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of("RabbitMQ/3.13.0") as (client, broker):
         async with client.transaction() as transaction, trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: client.send("/queue/b", slow(), content_length=2))
+            nursery.start_soon(lambda: client.send("/queue/b", a_and_later_b(may_go_on), content_length=2))
             await trio.testing.wait_all_tasks_blocked()
             with trio.move_on_after(0.05) as scope:
                 await transaction.send("/queue/a", film)
@@ -664,12 +635,3 @@ async def test_worker_pool_when_a_spooled_message_fails_then_its_body_is_dead_le
     (message,) = broker.messages("/queue/failed")
     assert message.body == BODY
     assert message.headers["content-type"] == "video/mp4"
-
-
-def test_publisher_when_given_a_file_then_says_where_files_go(film: Path) -> None:
-    async def main() -> None:
-        async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
-            with pytest.raises(LocalProtocolError, match=r"Client\.send\(\) and Transaction\.send\(\) take files"):
-                await client.send_many([trio_stomp.OutgoingMessage("/queue/a", film)])  # type: ignore[arg-type]  # on purpose
-
-    trio.run(main)

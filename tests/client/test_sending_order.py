@@ -9,8 +9,10 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
+from trio.testing import memory_stream_pair
 
 import trio_stomp
+from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import reconnecting
 from trio_stomp import Client, DeliveryStatus, OutgoingMessage, Publication, Publisher
 from trio_stomp.testing import (
@@ -26,12 +28,9 @@ from trio_stomp.types import Command
 QUEUE = "/queue/a"
 
 
-async def arrived(broker: Broker, queue: str = QUEUE) -> list[str]:
-    """The bodies in a queue of the broker, in order."""
-    number = broker.depth(queue)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe(queue, ack="auto") as subscription:
-            return [(await anext(subscription)).text for _ in range(number)]
+def arrived(broker: Broker) -> list[str]:
+    """The bodies in the queue, in order."""
+    return [message.body.decode() for message in broker.messages(QUEUE)]
 
 
 async def start_in_order(nursery: trio.Nursery, calls: Sequence[Callable[[], Awaitable[object]]]) -> None:
@@ -97,7 +96,7 @@ async def test_book_when_full_then_confirmed_messages_go_in_the_order_of_the_cal
         async with trio.open_nursery() as nursery:
             send = partial(client.send, QUEUE, receipt=True)
             await start_in_order(nursery, [partial(send, str(number)) for number in range(20)])
-    assert await arrived(broker) == [str(number) for number in range(20)]
+    assert arrived(broker) == [str(number) for number in range(20)]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -137,7 +136,7 @@ async def test_order_when_tasks_send_in_every_way_then_each_keeps_its_own_and_al
                 async with trio.open_nursery() as nursery:
                     for task, ways in enumerate(plans):
                         nursery.start_soon(run, client, publisher, str(task), ways)
-    got = await arrived(broker)
+    got = arrived(broker)
     for task, ways in enumerate(plans):
         mine = [int(body.partition(":")[2]) for body in got if body.startswith(f"{task}:")]
         assert mine == list(range(len(ways)))
@@ -206,68 +205,104 @@ async def test_window_when_many_tasks_send_then_it_is_never_exceeded(
 
 
 async def test_window_when_full_then_senders_go_in_the_order_of_their_calls(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=1, count=None))
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.publisher(max_in_flight=3) as publisher, trio.open_nursery() as nursery:
-            await start_in_order(nursery, [partial(publisher.send, QUEUE, str(number)) for number in range(20)])
-    assert await arrived(broker) == [str(number) for number in range(20)]
+    broker.faults.now(DelayReceipts(command=Command.SEND, seconds=1, count=None))
+    async with client.publisher(max_in_flight=3) as publisher, trio.open_nursery() as nursery:
+        await start_in_order(nursery, [partial(publisher.send, QUEUE, str(number)) for number in range(20)])
+    assert arrived(broker) == [str(number) for number in range(20)]
 
 
 @pytest.mark.parametrize("verb", ["send", "send_many"])
 async def test_window_when_a_large_message_waits_for_room_then_a_small_one_does_not_overtake_it(
-    verb: str, broker: Broker, autojump_clock: trio.testing.MockClock
+    verb: str, client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=1, count=None))
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.publisher(max_in_flight_bytes=10) as publisher, trio.open_nursery() as nursery:
-            small = partial(publisher.send, QUEUE, "small")
-            at_once = partial(publisher.send_many, [OutgoingMessage(QUEUE, "small")])
-            large = partial(publisher.send, QUEUE, "large" * 2)
-            await start_in_order(nursery, [small, large, small if verb == "send" else at_once])
-    assert await arrived(broker) == ["small", "large" * 2, "small"]
+    broker.faults.now(DelayReceipts(command=Command.SEND, seconds=1, count=None))
+    async with client.publisher(max_in_flight_bytes=10) as publisher, trio.open_nursery() as nursery:
+        small = partial(publisher.send, QUEUE, "small")
+        at_once = partial(publisher.send_many, [OutgoingMessage(QUEUE, "small")])
+        large = partial(publisher.send, QUEUE, "large" * 2)
+        await start_in_order(nursery, [small, large, small if verb == "send" else at_once])
+    assert arrived(broker) == ["small", "large" * 2, "small"]
 
 
 async def test_window_when_one_task_sends_all_the_time_then_the_others_get_their_turn(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=0.01, count=None))
+    broker.faults.now(DelayReceipts(command=Command.SEND, seconds=0.01, count=None))
     greedy = 0
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.publisher(max_in_flight=3) as publisher, trio.open_nursery() as nursery:
+    async with client.publisher(max_in_flight=3) as publisher, trio.open_nursery() as nursery:
 
-            async def send_for_ever() -> None:
-                nonlocal greedy
-                while True:
-                    await publisher.send(QUEUE, b"")
-                    greedy += 1
-
-            nursery.start_soon(send_for_ever)
-            await trio.sleep(1)
-            for _ in range(20):
-                before = greedy
+        async def send_for_ever() -> None:
+            nonlocal greedy
+            while True:
                 await publisher.send(QUEUE, b"")
-                assert greedy - before <= 1
-            nursery.cancel_scope.cancel()
+                greedy += 1
+
+        nursery.start_soon(send_for_ever)
+        await trio.sleep(1)
+        for _ in range(20):
+            before = greedy
+            await publisher.send(QUEUE, b"")
+            assert greedy - before <= 1
+        nursery.cancel_scope.cancel()
 
 
 async def test_window_when_a_waiting_sender_is_cancelled_then_the_next_one_goes(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=5, count=None))
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.publisher(max_in_flight=1) as publisher, trio.open_nursery() as nursery:
-            await publisher.send(QUEUE, "first")
-            scope = trio.CancelScope()
+    broker.faults.now(DelayReceipts(command=Command.SEND, seconds=5, count=None))
+    async with client.publisher(max_in_flight=1) as publisher, trio.open_nursery() as nursery:
+        await publisher.send(QUEUE, "first")
+        scope = trio.CancelScope()
 
-            async def cancelled() -> None:
-                with scope:
-                    await publisher.send(QUEUE, "cancelled")
+        async def cancelled() -> None:
+            with scope:
+                await publisher.send(QUEUE, "cancelled")
 
-            await start_in_order(nursery, [cancelled, partial(publisher.send, QUEUE, "last")])
-            scope.cancel()
-    assert await arrived(broker) == ["first", "last"]
+        await start_in_order(nursery, [cancelled, partial(publisher.send, QUEUE, "last")])
+        scope.cancel()
+    assert arrived(broker) == ["first", "last"]
+
+
+@pytest.mark.parametrize(
+    ("window", "answered", "in_flight"),
+    [
+        pytest.param(4, [3], 2, id="several at once"),
+        pytest.param(4, [1], 4, id="a quarter"),
+        pytest.param(40, [1] * 15, 31, id="one by one"),
+        pytest.param(40, [1], 40, id="no more come"),
+    ],
+)
+async def test_window_when_receipts_come_then_the_sender_sleeps_until_a_quarter_is_free_or_a_moment_has_passed(
+    window: int, answered: list[int], in_flight: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    ours, theirs = memory_stream_pair()
+    peer = Peer(theirs, PeerOptions(silent=frozenset({Command.SEND})))
+    found: list[int] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)  # noqa: ASYNC113  # its end of the link is there already
+        async with trio_stomp.connect_stream(ours, heart_beat=(0, 0)) as client:
+            async with client.publisher(window) as publisher:
+                for _ in range(window):
+                    await publisher.send(QUEUE, b"")
+
+                async def send() -> None:
+                    await publisher.send(QUEUE, b"")
+                    found.append(publisher.in_flight)
+
+                began = trio.current_time()
+                async with trio.open_nursery() as sender:
+                    sender.start_soon(send)
+                    for count in answered:
+                        await trio.testing.wait_all_tasks_blocked()
+                        for _ in range(count):
+                            peer.answer(peer.kept_back.pop(0))
+                assert trio.current_time() - began < 0.01
+                await trio.testing.wait_all_tasks_blocked()
+                peer.answer_kept_back()
+        nursery.cancel_scope.cancel()
+    assert found == [in_flight]
 
 
 # --- the writer -------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The session: verbs between one connection and the next."""
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 import anyio
@@ -7,8 +8,9 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting, settings_for
-from trio_stomp import Client, ConnectionLost, Message, Reconnect
+from trio_stomp import ConnectionLost, Message, Reconnect
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnecting import supervise
 from trio_stomp.session.send import prepare, send_prepared
@@ -25,10 +27,10 @@ from trio_stomp.testing import (
 )
 from trio_stomp.types import Command, Phase, Version
 
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
-async def test_verbs_when_there_is_no_connection_then_they_wait_for_the_next(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+
+async def test_verbs_when_there_is_no_connection_then_they_wait_for_the_next(broker: Broker) -> None:
     host = Host(broker)
     async with reconnecting(host) as client:
         host.refuses = True
@@ -44,9 +46,7 @@ async def test_verbs_when_there_is_no_connection_then_they_wait_for_the_next(
     assert broker.depth("/queue/a") == 2
 
 
-async def test_facts_when_the_client_has_moved_to_another_broker_then_they_are_of_that_one(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_facts_when_the_client_has_moved_to_another_broker_then_they_are_of_that_one(broker: Broker) -> None:
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
         async with reconnecting(first, second) as client:
@@ -65,9 +65,7 @@ async def test_facts_when_the_client_has_moved_to_another_broker_then_they_are_o
         assert other.depth("/queue/a") == 1
 
 
-async def test_counters_when_connections_follow_each_other_then_they_go_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_counters_when_connections_follow_each_other_then_they_go_on(broker: Broker) -> None:
     async with reconnecting(broker) as client:
         for _ in range(3):
             await client.send("/queue/a", b"", receipt=True)
@@ -79,9 +77,7 @@ async def test_counters_when_connections_follow_each_other_then_they_go_on(
         assert statistics.outbox_bytes == 0
 
 
-async def test_counters_when_a_message_is_sent_again_then_that_is_counted(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_counters_when_a_message_is_sent_again_then_that_is_counted(broker: Broker) -> None:
     async with reconnecting(broker) as client, trio.open_nursery() as nursery:
         broker.faults.now(SwallowReceipts())
         nursery.start_soon(partial(client.send, "/queue/a", b"", receipt=True))
@@ -92,9 +88,7 @@ async def test_counters_when_a_message_is_sent_again_then_that_is_counted(
         assert (statistics.resent, statistics.unconfirmed, statistics.receipts_received) == (1, 0, 1)
 
 
-async def test_unsent_bytes_when_a_link_is_lost_then_they_are_counted(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_unsent_bytes_when_a_link_is_lost_then_they_are_counted(broker: Broker) -> None:
     async with reconnecting(broker) as client:
         broker.faults.now(DropLink())
         await client.send("/queue/a", b"x" * 500)
@@ -104,7 +98,7 @@ async def test_unsent_bytes_when_a_link_is_lost_then_they_are_counted(
 
 @pytest.mark.parametrize("value", ["plain", "two\nlines"])
 async def test_prepared_message_when_the_connection_is_another_meanwhile_then_sent_on_that_one(
-    broker: Broker, value: str, autojump_clock: trio.testing.MockClock
+    broker: Broker, value: str
 ) -> None:
     async with open_broker(listen=False, options=BrokerOptions(versions=[Version.V1_1])) as other:
         first, second = Host(broker), Host(other)
@@ -122,39 +116,8 @@ async def test_prepared_message_when_the_connection_is_another_meanwhile_then_se
         assert [(message.body, message.headers["a"]) for message in other.messages("/queue/a")] == [(b"x", value)]
 
 
-async def test_session_when_failed_twice_then_the_first_failure_counts(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    settings = settings_for([broker])
-    link = await dial_in_order(settings)
-    session = Session(link, settings)
-    session.connection.fail(ConnectionLost("the link"))
-    assert session.failure is None
-    session.fail(ConnectionLost("for good"))
-    session.fail(ConnectionLost("and again"))
-    assert str(session.failure) == "for good"
-    assert session.unseen_failure() is session.failure
-    with pytest.raises(ConnectionLost, match="for good"):
-        await session.turn()
-    assert session.unseen_failure() is None
-    assert session.states.newest.phase is Phase.CLOSED
-    await anyio.aclose_forcefully(link.stream)
-
-
-async def test_session_when_there_is_no_policy_then_a_loss_ends_it(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    broker.faults.now(DropLink())
-    with pytest.raises(ConnectionLost):
-        await client.wait_closed()
-    assert client.state.phase is Phase.CLOSED
-    with pytest.raises(ConnectionLost):
-        async with client.subscribe("/queue/a"):
-            raise AssertionError
-
-
 async def test_body_when_it_raises_while_there_is_no_connection_then_its_exception_leaves_as_itself(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     host, mine = Host(broker), KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -166,30 +129,7 @@ async def test_body_when_it_raises_while_there_is_no_connection_then_its_excepti
     assert caught.value is mine
 
 
-async def test_client_when_closed_then_verbs_say_so(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
-    async with reconnecting(broker) as client:
-        await client.disconnect()
-        with pytest.raises(trio_stomp.ConnectionClosed):
-            await client.send("/queue/a", b"")
-        await client.wait_closed()
-
-
-async def test_session_when_failed_while_its_connection_stands_then_no_other_follows(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    settings = settings_for([broker])
-    link = await dial_in_order(settings)
-    session = Session(link, settings)
-    session.fail(ConnectionLost("for good"))
-    assert str(session.failure) == "for good"
-    assert session.states.newest.phase is Phase.CLOSED
-    assert not session.connection.is_replaced
-    await anyio.aclose_forcefully(link.stream)
-
-
-async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_is_no_error(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_is_no_error(broker: Broker) -> None:
     """The link is gone before DISCONNECT, which had only one thing left to say."""
     broker.publish("/queue/a", b"")
     async with trio.open_nursery() as nursery:
@@ -216,7 +156,7 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
 
 
 async def test_leaving_when_the_link_is_lost_with_one_message_unconfirmed_then_the_next_connection_confirms_it(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     async with trio.open_nursery() as nursery:
         async with reconnecting(broker) as client:
@@ -233,16 +173,10 @@ async def test_leaving_when_the_link_is_lost_with_one_message_unconfirmed_then_t
         assert client.statistics().reconnections == 1
 
 
-async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(broker: Broker) -> None:
     async with reconnecting(broker) as client, trio.open_nursery() as nursery:
         broker.faults.now(DelayReceipts(seconds=3))
-
-        async def send() -> None:
-            await client.send("/queue/a", b"1", receipt=True)
-
-        nursery.start_soon(send)
+        nursery.start_soon(partial(client.send, "/queue/a", b"1", receipt=True))
         await trio.sleep(1)
         nursery.start_soon(client.disconnect)
         await trio.sleep(1)
@@ -254,7 +188,7 @@ async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(
 
 
 async def test_leaving_when_the_broker_does_not_read_what_is_unconfirmed_then_no_other_connection_is_dialed(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     host, said = Host(broker), r"bytes could not be written within 4 s \(disconnect_timeout\)"
     async with trio.open_nursery() as nursery:
@@ -274,7 +208,7 @@ async def test_leaving_when_the_broker_does_not_read_what_is_unconfirmed_then_no
 
 
 async def test_leaving_when_the_program_saw_an_earlier_loss_but_not_the_last_one_then_that_is_raised(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     host = Host(broker)
     broker.publish("/queue/a", b"")
@@ -298,30 +232,44 @@ async def test_leaving_when_the_program_saw_an_earlier_loss_but_not_the_last_one
                 await trio.sleep(100)
 
 
-async def test_state_when_printed_then_it_names_states_host_and_what_is_pending(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    host = Host(broker)
-    async with reconnecting(host) as client, client.subscribe("/queue/a"):
-        session = client._session
-        shown = "<Session {}: <Connection to stomp://h0:61613{}>, 1 subscriptions, 0 unconfirmed>"
-        assert repr(session) == shown.format("connected", "")
-        host.refuses = True
-        broker.faults.now(DropLink())
-        await trio.sleep(1)
-        assert repr(session) == shown.format("reconnecting", ", ended")
-    assert repr(session).startswith("<Session closed: <Connection to stomp://h0:61613, ended>")
+# --- without a program that uses it -----------------------------------------------------------------------------------
 
 
-async def test_state_when_the_connection_has_ended_then_it_cannot_be_left(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+@pytest.fixture
+async def session(broker: Broker) -> AsyncIterator[Session]:
     settings = settings_for([broker])
     link = await dial_in_order(settings)
-    session = Session(link, settings)
+    yield Session(link, settings)
+    await anyio.aclose_forcefully(link.stream)
+
+
+async def test_session_when_failed_twice_then_the_first_failure_counts(session: Session) -> None:
+    session.connection.fail(ConnectionLost("the link"))
+    assert session.failure is None
+    session.fail(ConnectionLost("for good"))
+    session.fail(ConnectionLost("and again"))
+    assert str(session.failure) == "for good"
+    assert session.unseen_failure() is session.failure
+    with pytest.raises(ConnectionLost, match="for good"):
+        await session.turn()
+    assert session.unseen_failure() is None
+    assert session.states.newest.phase is Phase.CLOSED
+
+
+async def test_session_when_failed_while_its_connection_stands_then_no_other_follows(  # noqa: ASYNC124  # as its fixture
+    session: Session,
+) -> None:
+    session.fail(ConnectionLost("for good"))
+    assert str(session.failure) == "for good"
+    assert session.states.newest.phase is Phase.CLOSED
+    assert not session.connection.is_replaced
+
+
+async def test_state_when_the_connection_has_ended_then_it_cannot_be_left(  # noqa: ASYNC124  # as its fixture
+    session: Session,
+) -> None:
     session.connection.fail(ConnectionLost("the link"))
     assert session.connection.is_replaced
     for step in (Step.MOVE, Step.CLOSE, Step.DISCONNECT):
-        with pytest.raises(AssertionError, match=rf"{step} in SessionState\.RECONNECTING"):
+        with pytest.raises(AssertionError, match=rf"impossible: {step} in SessionState\.RECONNECTING"):
             session.enter(step)
-    await anyio.aclose_forcefully(link.stream)

@@ -24,34 +24,23 @@ async def fill(client: Client, destination: str, count: int) -> None:
         await client.send(destination, b"%d" % number)
 
 
+@pytest.mark.parametrize("how", ["ack", "ack with a receipt", "block"])
 async def test_client_mode_when_acked_then_all_earlier_ones_are_too(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-SUB-11."""
     await fill(client, "/queue/a", 4)
     async with client.subscribe("/queue/a", ack="client") as subscription:
         messages = [await anext(subscription) for _ in range(4)]
-        await messages[2].ack(receipt=True)
-        assert broker.unacknowledged("/queue/a") == 1
-        assert [message.settlement for message in messages] == [Settlement.ACKED] * 3 + [Settlement.UNSETTLED]
-        assert broker.statistics().received[Command.ACK] == 1
-
-
-@pytest.mark.parametrize("by_block", [False, True])
-async def test_client_mode_when_acked_without_a_receipt_then_all_earlier_ones_are_too(
-    client: Client, broker: Broker, by_block: bool, autojump_clock: trio.testing.MockClock
-) -> None:
-    await fill(client, "/queue/a", 3)
-    async with client.subscribe("/queue/a", ack="client") as subscription:
-        messages = [await anext(subscription) for _ in range(3)]
-        if by_block:
-            async with messages[1]:
+        if how == "block":
+            async with messages[2]:
                 pass
         else:
-            await messages[1].ack()
-        assert [message.settlement for message in messages] == [Settlement.ACKED] * 2 + [Settlement.UNSETTLED]
+            await messages[2].ack(receipt=how == "ack with a receipt")
+        assert [message.settlement for message in messages] == [Settlement.ACKED] * 3 + [Settlement.UNSETTLED]
         await client.send("/queue/b", b"", receipt=True)
         assert broker.unacknowledged("/queue/a") == 1
+        assert broker.statistics().received[Command.ACK] == 1
 
 
 async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import random
 import re
-from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -31,6 +30,14 @@ from trio_stomp import (
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.types import ConnectOptions
+
+
+async def run(wrong: str, **names: object) -> None:
+    """Run what type checkers would refuse."""
+    exec(f"async def main():\n    {wrong}", names)  # noqa: S102  # as above
+    main = names["main"]
+    assert inspect.iscoroutinefunction(main)
+    await main()
 
 
 @pytest.mark.parametrize("function", [trio_stomp.connect, trio_stomp.connect_stream, trio_stomp.blocking.connect])
@@ -150,12 +157,8 @@ def test_connect_stream_when_it_is_trios_and_asyncio_runs_then_type_error_names_
 async def test_context_when_used_without_async_with_then_the_error_shows_how(
     client: Client, wrong: str, words: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    namespace: dict[str, object] = {"trio_stomp": trio_stomp, "client": client}
-    exec(f"async def main():\n    {wrong}", namespace)  # noqa: S102  # what type checkers would refuse
-    main = namespace["main"]
-    assert inspect.iscoroutinefunction(main)
     with pytest.raises((TypeError, AttributeError), match=re.escape(words)) as caught:
-        await main()
+        await run(wrong, client=client, trio_stomp=trio_stomp)
     assert "Write: async with " in str(caught.value)
 
 
@@ -177,23 +180,6 @@ async def test_work_when_its_handler_is_not_async_then_the_error_says_so_at_once
     assert handled == []
     await trio.testing.wait_all_tasks_blocked()
     assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (1, 0)
-
-
-async def test_work_when_a_partial_gives_its_handler_arguments_then_it_is_awaited(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    handled: list[tuple[str, str]] = []
-
-    async def handle(where: str, message: Message) -> None:
-        handled.append((message.text, where))
-        await trio.lowlevel.checkpoint()
-
-    await client.send("/queue/jobs", "1", receipt=True)
-    async with client.subscribe("/queue/jobs") as jobs:
-        with trio.move_on_after(1):
-            await jobs.work(partial(handle, "here"))
-
-    assert handled == [("1", "here")]
 
 
 def test_reconnect_when_true_then_the_default_policy() -> None:
@@ -250,12 +236,9 @@ async def test_queue_arguments_when_a_dict_then_type_error_says_what_was_expecte
         open_broker(listen=False, options=options) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,
     ):
-        namespace: dict[str, object] = {"client": client, "arguments": {"x-queue-type": "quorum"}}
-        namespace |= {"Path": Path, "__file__": __file__, "OutgoingMessage": OutgoingMessage}
-        exec(f"async def main():\n    {wrong}", namespace)  # noqa: S102  # what type checkers would refuse
-        main = namespace["main"]
-        assert inspect.iscoroutinefunction(main)
+        arguments = {"x-queue-type": "quorum"}
+        names = {"Path": Path, "__file__": __file__, "OutgoingMessage": OutgoingMessage}
         with pytest.raises(TypeError, match=r"must be QueueArguments, such as .*\(type='quorum'\), got dict"):
-            await main()
+            await run(wrong, client=client, arguments=arguments, **names)
         assert client.state.healthy
         assert broker.depth("/queue/a") == 0

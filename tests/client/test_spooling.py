@@ -11,8 +11,8 @@ import resource
 import shutil
 import tempfile
 import tracemalloc
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,17 +26,27 @@ from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import BodySpoolError, ConnectionLost, HeartBeatTimeout, Limits, LocalProtocolError, Reconnect
+from trio_stomp import (
+    BodySpoolError,
+    ConnectionLost,
+    HeartBeatTimeout,
+    Limits,
+    LocalProtocolError,
+    Reconnect,
+    Subscription,
+)
 from trio_stomp.protocol import HeartBeatOffer
 from trio_stomp.session.spool import SpooledBody
 from trio_stomp.testing import Broker, open_broker
-from trio_stomp.types import Command, Settlement
+from trio_stomp.types import AckName, Command, Settlement
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 OVER: Final = 64 * KIB
 # No two chunks of it are alike.
 LARGE: Final = b"".join(number.to_bytes(4) for number in range(3 * MIB // 4)) + b"at the end"
+# It promises a heart-beat each second, and sends none.
+BEATING: Final = PeerOptions(heart_beat=HeartBeatOffer(can_ms=1000, want_ms=0))
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it counts open files by /proc")
 
@@ -91,6 +101,41 @@ async def all_closed(directory: Path) -> None:
             await trio.lowlevel.checkpoint()
 
 
+@asynccontextmanager
+async def subscribed(
+    broker: Broker, *bodies: bytes, headers: Sequence[tuple[str, str]] = ()
+) -> AsyncGenerator[Subscription]:
+    """A subscription to a queue of these bodies that puts the large ones into files."""
+    for body in bodies:
+        broker.publish("/queue/a", body, headers)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
+    ):
+        yield subscription
+
+
+@asynccontextmanager
+async def at_a_peer(
+    peer_options: PeerOptions | None = None,
+    *,
+    ack: AckName = "client-individual",
+    versions: Sequence[str] = ("1.2",),
+    heart_beat: tuple[float, float] = (0, 0),
+) -> AsyncGenerator[tuple[Peer, Subscription]]:
+    """A peer, and a subscription at it that puts large bodies into files."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs, peer_options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)  # noqa: ASYNC113  # what comes before it runs waits in the stream
+        async with (
+            trio_stomp.connect_stream(ours, versions=versions, heart_beat=heart_beat) as client,
+            client.subscribe("/q", id="s", ack=ack, spool_threshold_bytes=OVER) as subscription,
+        ):
+            yield peer, subscription
+            nursery.cancel_scope.cancel()
+
+
 async def collected(message: trio_stomp.Message) -> bytes:
     chunks = [chunk async for chunk in message.chunks()]
     assert all(0 < len(chunk) <= 256 * KIB for chunk in chunks)
@@ -107,11 +152,7 @@ async def test_message_when_its_body_is_longer_than_the_threshold_then_it_is_in_
     broker: Broker, directory: Path, size: int, *, spooled: bool
 ) -> None:
     body = LARGE[:size]
-    broker.publish("/queue/a", body)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, body) as subscription:
         message = await anext(subscription)
 
         assert message.is_spooled is spooled
@@ -131,20 +172,12 @@ async def test_message_when_its_body_is_longer_than_the_threshold_then_it_is_in_
 
 
 async def test_message_when_its_body_is_in_a_file_then_its_repr_says_so(broker: Broker) -> None:
-    broker.publish("/queue/a", LARGE)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE) as subscription:
         assert f"{len(LARGE)} bytes in a file" in repr(await anext(subscription))
 
 
 async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to_use(broker: Broker) -> None:
-    broker.publish("/queue/a", LARGE, [("content-type", "application/json")])
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE, headers=[("content-type", "application/json")]) as subscription:
         message = await anext(subscription)
 
         reads: list[Callable[[], object]] = [
@@ -159,17 +192,13 @@ async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to
 
 
 async def test_body_when_copied_in_a_thread_then_the_file_is_the_same(broker: Broker, tmp_path: Path) -> None:
-    broker.publish("/queue/a", LARGE)
     target = tmp_path / "copy"
 
     def save(message: trio_stomp.Message) -> None:
         with message.open_body() as source, target.open("wb") as file:
             shutil.copyfileobj(source, file)
 
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE) as subscription:
         async with await anext(subscription) as message:
             await trio.to_thread.run_sync(save, message)
 
@@ -184,21 +213,13 @@ async def test_threshold_when_a_body_below_it_might_come_at_once_then_refused(br
 
 
 async def test_seek_when_it_is_before_the_beginning_then_refused(broker: Broker) -> None:
-    broker.publish("/queue/a", LARGE)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE) as subscription:
         with (await anext(subscription)).open_body() as file, pytest.raises(ValueError, match="negative seek"):
             file.seek(-len(LARGE) - 1, os.SEEK_END)
 
 
 async def test_chunks_when_canceled_then_go_on_with_the_same_chunk(broker: Broker) -> None:
-    broker.publish("/queue/a", LARGE)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE) as subscription:
         chunks = (await anext(subscription)).chunks()
         first = await anext(chunks)
         with trio.CancelScope() as scope:
@@ -211,12 +232,7 @@ async def test_chunks_when_canceled_then_go_on_with_the_same_chunk(broker: Broke
 
 
 async def test_chunks_when_all_threads_are_busy_then_only_a_body_in_a_file_waits_for_one(broker: Broker) -> None:
-    for body in (LARGE, b"small"):
-        broker.publish("/queue/a", body)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE, b"small") as subscription:
         large, small = await anext(subscription), await anext(subscription)
         threads = trio.to_thread.current_default_thread_limiter()
         for number in range(int(threads.total_tokens)):
@@ -275,39 +291,23 @@ async def test_subscription_when_an_earlier_one_of_its_id_spooled_then_its_bodie
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: str) -> None:
     body = LARGE.replace(b"\0", b"0")
-    ours, theirs = trio.testing.memory_stream_pair()
-    peer = Peer(theirs)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)
-        async with (
-            trio_stomp.connect_stream(ours, versions=[version]) as client,
-            client.subscribe("/q", ack="auto", spool_threshold_bytes=OVER, id="s") as subscription,
-        ):
-            peer.put(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\n\n%b\0" % body)
-            peer.deliver("s", b"next")
-            first, second = await anext(subscription), await anext(subscription)
-            assert first.is_spooled
-            assert await collected(first) == body
-            assert second.body == b"next"
+    async with at_a_peer(ack="auto", versions=[version]) as (peer, subscription):
+        peer.put(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\n\n%b\0" % body)
+        peer.deliver("s", b"next")
+        first, second = await anext(subscription), await anext(subscription)
+        assert first.is_spooled
+        assert await collected(first) == body
+        assert second.body == b"next"
 
 
 async def test_body_when_it_comes_with_its_head_in_one_read_then_is_spooled_too() -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
-    peer = Peer(theirs)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)
-        async with (
-            trio_stomp.connect_stream(ours) as client,
-            client.subscribe("/q", id="s", spool_threshold_bytes=OVER) as subscription,
-        ):
-            peer.deliver("s", LARGE[:100])
-            peer.deliver("s", LARGE[: OVER + 1])
-            peer.deliver("s", LARGE[:OVER])
-            messages = [await anext(subscription) for _ in range(3)]
-            assert [message.is_spooled for message in messages] == [False, True, False]
-            assert [await collected(message) for message in messages] == [LARGE[:100], LARGE[: OVER + 1], LARGE[:OVER]]
-        peer.hang_up()
-        nursery.cancel_scope.cancel()
+    bodies = [LARGE[:100], LARGE[: OVER + 1], LARGE[:OVER]]
+    async with at_a_peer() as (peer, subscription):
+        for body in bodies:
+            peer.deliver("s", body)
+        messages = [await anext(subscription) for _ in bodies]
+        assert [message.is_spooled for message in messages] == [False, True, False]
+        assert [await collected(message) for message in messages] == bodies
 
 
 async def test_body_when_longer_than_its_limit_then_the_connection_ends_as_ever(broker: Broker) -> None:
@@ -334,11 +334,7 @@ async def test_memory_when_bodies_are_in_files_then_they_do_not_count_as_undeliv
 
 
 async def test_file_when_the_block_of_its_message_ends_then_is_closed(broker: Broker, directory: Path) -> None:
-    broker.publish("/queue/a", LARGE)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE) as subscription:
         async with await anext(subscription) as message:
             file = message.open_body()
             assert open_files(directory) == 1
@@ -406,10 +402,7 @@ async def test_files_when_the_link_is_cut_anywhere_in_a_body_then_are_closed_and
                 ):
                     await anext(subscription)
             assert open_files(directory) == 0
-            async with (
-                trio_stomp.connect_stream(broker.connect_stream()) as client,
-                client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-            ):
+            async with subscribed(broker) as subscription:
                 assert await collected(await anext(subscription)) == LARGE
 
 
@@ -526,8 +519,6 @@ async def test_watchdog_when_the_disk_is_slow_then_does_not_take_it_for_the_brok
     """The mock clock jumps while all tasks wait, so a write seems to take as long as the next deadline."""
     flush: Callable[[SpooledBody], None] = SpooledBody.flush
     slow_seconds = 60.0
-    ours, theirs = trio.testing.memory_stream_pair()
-    peer = Peer(theirs, PeerOptions(heart_beat=HeartBeatOffer(can_ms=1000, want_ms=0)))
     flushes: list[float] = []
 
     def slow_flush(body: SpooledBody) -> None:
@@ -537,39 +528,25 @@ async def test_watchdog_when_the_disk_is_slow_then_does_not_take_it_for_the_brok
         flush(body)
 
     monkeypatch.setattr(SpooledBody, "flush", slow_flush)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)
-        async with (
-            trio_stomp.connect_stream(ours, heart_beat=(0, 1)) as client,
-            client.subscribe("/q", id="s", spool_threshold_bytes=OVER) as subscription,
-        ):
-            peer.deliver("s", LARGE[: 2 * MIB])
-            message = await anext(subscription)
-            assert message.body_size == 2 * MIB
-            assert min(flushes) >= slow_seconds
-            await message.ack()
-            await peer.wait_for(Command.ACK)
-            nursery.cancel_scope.cancel()
+    async with at_a_peer(BEATING, heart_beat=(0, 1)) as (peer, subscription):
+        peer.deliver("s", LARGE[: 2 * MIB])
+        message = await anext(subscription)
+        assert message.body_size == 2 * MIB
+        assert min(flushes) >= slow_seconds
+        await message.ack()
+        await peer.wait_for(Command.ACK)
 
 
 @pytest.mark.parametrize("count", [0, 1])
 async def test_watchdog_when_the_broker_is_silent_before_or_after_a_large_body_then_finds_out(
     count: int, autojump_clock: trio.testing.MockClock
 ) -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
-    peer = Peer(theirs, PeerOptions(heart_beat=HeartBeatOffer(can_ms=1000, want_ms=0)))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)
-        async with (
-            trio_stomp.connect_stream(ours, heart_beat=(0, 1)) as client,
-            client.subscribe("/q", id="s", spool_threshold_bytes=OVER) as subscription,
-        ):
-            for _ in range(count):
-                peer.deliver("s", LARGE)
-                assert (await anext(subscription)).body_size == len(LARGE)
-            with trio.fail_after(600), pytest.raises(HeartBeatTimeout):
-                await anext(subscription)
-        nursery.cancel_scope.cancel()
+    async with at_a_peer(BEATING, heart_beat=(0, 1)) as (peer, subscription):
+        for _ in range(count):
+            peer.deliver("s", LARGE)
+            assert (await anext(subscription)).body_size == len(LARGE)
+        with trio.fail_after(600), pytest.raises(HeartBeatTimeout):
+            await anext(subscription)
 
 
 async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_all_the_same(broker: Broker) -> None:
@@ -594,11 +571,7 @@ async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_al
 async def test_settlement_when_a_block_fails_then_the_message_is_refused_and_its_file_closed(
     broker: Broker, directory: Path
 ) -> None:
-    broker.publish("/queue/a", LARGE)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-    ):
+    async with subscribed(broker, LARGE) as subscription:
         message = await anext(subscription)
         with pytest.raises(KeyError):
             async with message:

@@ -4,10 +4,10 @@ import pytest
 import trio
 
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import Client, ConnectionLost, Reconnect
-from trio_stomp.session.state import PHASES, SESSION_STEPS, SessionState, StateLog, Step, after
+from trio_stomp import Client, ConnectionLost
+from trio_stomp.session.state import PHASES, SESSION_STEPS, SessionState, Step
 from trio_stomp.testing import Broker, DropLink
-from trio_stomp.types import ConnectionState, Phase, StateChanges
+from trio_stomp.types import ConnectionState, Phase
 
 
 def healthy(client: Client) -> bool:
@@ -56,84 +56,57 @@ async def test_state_when_the_link_is_lost_and_made_again_then_each_change_is_to
     assert seen[-1].cause is None
 
 
-async def test_state_when_the_client_gives_up_then_closed_bears_the_cause(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    host = Host(broker)
-    async with reconnecting(host, reconnect=Reconnect(attempts=1)) as client:
-        host.refuses = True
-        broker.faults.now(DropLink())
-        with pytest.raises(ConnectionLost):
-            await client.wait_closed()
-        assert client.state.phase is Phase.CLOSED
-        assert "give up" in str(client.state.cause)
-
-
 def test_state_when_printed_then_says_all_that_is_known() -> None:
-    assert str(ConnectionState(phase=Phase.CONNECTED)) == "connected"
+    state = ConnectionState(phase=Phase.CONNECTED)
+    assert str(state) == "connected"
+    assert (state.endpoint, state.cause, state.attempt, state.since) == (None, None, 0, 0.0)
     state = ConnectionState(phase=Phase.LOST, endpoint="stomp://b:1", cause=ConnectionLost("it broke"), attempt=2)
     assert str(state) == "lost to stomp://b:1 (attempt 2) because it broke"
 
 
-def test_state_when_only_its_phase_is_known_then_it_says_nothing_else() -> None:
-    state = ConnectionState(phase=Phase.LOST)
-    assert (state.endpoint, state.cause, state.attempt, state.since) == (None, None, 0, 0.0)
-
-
 async def test_changes_when_there_are_several_watchers_then_each_gets_all(
-    autojump_clock: trio.testing.MockClock,
+    client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StateLog()
-    watchers = [StateChanges(log), StateChanges(log)]
-    log.add(ConnectionState(phase=Phase.CONNECTED))
-    log.add(ConnectionState(phase=Phase.CLOSED))
+    watchers = [client.state_changes(), client.state_changes()]
+    await client.disconnect()
     for watcher in watchers:
-        assert [state.phase async for state in watcher] == [Phase.CONNECTING, Phase.CONNECTED, Phase.CLOSED]
+        assert [state.phase async for state in watcher] == [Phase.CONNECTED, Phase.CLOSED]
         with pytest.raises(StopAsyncIteration):
             await anext(watcher)
 
 
 async def test_changes_when_a_watcher_is_very_slow_then_it_misses_the_oldest_only(
-    autojump_clock: trio.testing.MockClock,
+    broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StateLog()
-    watcher = StateChanges(log)
-    for attempt in range(1000):
-        log.add(ConnectionState(phase=Phase.LOST, attempt=attempt))
-    log.add(ConnectionState(phase=Phase.CLOSED))
-    attempts = [state.attempt async for state in watcher if state.phase is Phase.LOST]
-    assert attempts == list(range(1000 - 63, 1000))
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        changes = client.state_changes()
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1000)
+        await client.disconnect()
+    states = [state async for state in changes]
+    assert len(states) == 64
+    assert states[-1].phase is Phase.CLOSED
+    attempts = [state.attempt for state in states if state.phase is Phase.LOST]
+    assert attempts[0] > 64
+    assert attempts == list(range(attempts[0], attempts[0] + len(attempts)))
 
 
-async def test_changes_when_watched_late_then_the_present_state_comes_first(
-    autojump_clock: trio.testing.MockClock,
+async def test_changes_when_cancelled_then_no_state_is_taken(
+    client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StateLog()
-    log.add(ConnectionState(phase=Phase.CONNECTED))
-    assert (await anext(StateChanges(log))).phase is Phase.CONNECTED
-
-
-async def test_changes_when_cancelled_then_no_state_is_taken(autojump_clock: trio.testing.MockClock) -> None:
-    log = StateLog()
-    watcher = StateChanges(log)
-    await anext(watcher)
-    with trio.move_on_after(1) as scope:
-        await anext(watcher)
-    assert scope.cancelled_caught
-    log.add(ConnectionState(phase=Phase.CONNECTED))
-    assert (await anext(watcher)).phase is Phase.CONNECTED
-
-
-async def test_changes_when_a_state_waits_then_taking_it_can_be_cancelled_and_leaves_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    log = StateLog()
-    watcher = StateChanges(log)
+    changes = client.state_changes()
     with trio.CancelScope() as scope:
         scope.cancel()
-        await anext(watcher)
+        await anext(changes)
     assert scope.cancelled_caught
-    assert (await anext(watcher)).phase is Phase.CONNECTING
+    assert (await anext(changes)).phase is Phase.CONNECTED
+    with trio.move_on_after(1) as scope:
+        await anext(changes)
+    assert scope.cancelled_caught
+    await client.disconnect()
+    assert (await anext(changes)).phase is Phase.CLOSED
 
 
 def test_table_when_walked_then_each_state_can_be_reached_and_each_has_an_end() -> None:
@@ -147,9 +120,3 @@ def test_table_when_walked_then_each_state_can_be_reached_and_each_has_an_end() 
     assert {state for state, steps in SESSION_STEPS.items() if not steps} == {SessionState.CLOSED}
     assert all(Step.END in steps for steps in SESSION_STEPS.values() if steps)
     assert {phase for phases in PHASES.values() for phase in phases} == set(Phase)
-
-
-def test_step_when_impossible_then_an_error_names_it() -> None:
-    assert after(SessionState.MOVED, Step.LOSE) is SessionState.RECONNECTING
-    with pytest.raises(AssertionError, match=r"impossible: Step\.RESTORE in SessionState\.CLOSED"):
-        after(SessionState.CLOSED, Step.RESTORE)

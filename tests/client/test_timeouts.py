@@ -677,45 +677,45 @@ async def test_client_when_messages_are_sent_again_one_by_one_then_its_limit_doe
 # --- the end of a client ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("default", "timeout"), SOURCES.values(), ids=SOURCES)
+@FROM
 async def test_disconnect_when_its_limit_is_reached_then_nothing_more_is_sent_and_leaving_closes_at_once(
-    default: float | None, timeout: float | None
+    broker: Broker, default: float | None, timeout: float | None
 ) -> None:
-    async with open_broker(listen=False) as broker:
-        began = anyio.current_time()
-        async with trio_stomp.connect_stream(broker.connect_stream(), timeout=default) as client:
-            broker.faults.now(DelayReceipts(seconds=LATE))
-            with pytest.raises(OperationTimeout, match=r"disconnect\(\) .*; nothing more can be sent, and leaving"):
-                await client.disconnect(timeout=timeout)
-            with pytest.raises(trio_stomp.ConnectionClosed):
-                await client.send("/queue/out", b"")
-        assert anyio.current_time() - began == pytest.approx(5)
+    began = anyio.current_time()
+    async with trio_stomp.connect_stream(broker.connect_stream(), timeout=default) as client:
+        broker.faults.now(DelayReceipts(seconds=LATE))
+        with pytest.raises(OperationTimeout, match=r"disconnect\(\) .*; nothing more can be sent, and leaving"):
+            await client.disconnect(timeout=timeout)
+        with pytest.raises(trio_stomp.ConnectionClosed):
+            await client.send("/queue/out", b"")
+    assert anyio.current_time() - began == pytest.approx(5)
 
 
-async def test_disconnect_when_the_limit_of_the_graceful_shutdown_is_earlier_then_returns_as_before() -> None:
-    async with open_broker(listen=False) as broker:
-        async with trio_stomp.connect_stream(broker.connect_stream(), timeout=11) as client:
-            broker.faults.now(DelayReceipts(seconds=LATE))
-            assert await client.disconnect() is trio_stomp.DisconnectResult.TIMEOUT
+async def test_disconnect_when_the_limit_of_the_graceful_shutdown_is_earlier_then_returns_as_before(
+    broker: Broker,
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), timeout=11) as client:
+        broker.faults.now(DelayReceipts(seconds=LATE))
+        assert await client.disconnect() is trio_stomp.DisconnectResult.TIMEOUT
 
 
-async def test_leaving_when_the_client_has_a_limit_then_the_one_of_the_graceful_shutdown_counts() -> None:
-    async with open_broker(listen=False) as broker:
-        began = anyio.current_time()
-        async with trio_stomp.connect_stream(broker.connect_stream(), timeout=1):
-            broker.faults.now(DelayReceipts(seconds=LATE))
-        assert anyio.current_time() - began == pytest.approx(10)
+async def test_leaving_when_the_client_has_a_limit_then_the_one_of_the_graceful_shutdown_counts(
+    broker: Broker,
+) -> None:
+    began = anyio.current_time()
+    async with trio_stomp.connect_stream(broker.connect_stream(), timeout=1):
+        broker.faults.now(DelayReceipts(seconds=LATE))
+    assert anyio.current_time() - began == pytest.approx(10)
 
 
-async def test_wait_closed_when_the_client_goes_on_then_raises_at_its_limit_and_has_no_other() -> None:
-    async with open_broker(listen=False) as broker:
-        async with trio_stomp.connect_stream(broker.connect_stream(), timeout=1) as client:
-            with pytest.raises(OperationTimeout, match=r"wait_closed\(\) .* of 5 s; the client is not closed$"):
-                await client.wait_closed(timeout=5)
-            with anyio.move_on_after(60) as scope:
-                await client.wait_closed()
-            assert scope.cancelled_caught
-            await client.send("/queue/out", b"", receipt=True)
+async def test_wait_closed_when_the_client_goes_on_then_raises_at_its_limit_and_has_no_other(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), timeout=1) as client:
+        with pytest.raises(OperationTimeout, match=r"wait_closed\(\) .* of 5 s; the client is not closed$"):
+            await client.wait_closed(timeout=5)
+        with anyio.move_on_after(60) as scope:
+            await client.wait_closed()
+        assert scope.cancelled_caught
+        await client.send("/queue/out", b"", receipt=True)
 
 
 # --- zero, infinity, and what is no number ----------------------------------------------------------------------------

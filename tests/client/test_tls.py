@@ -9,31 +9,21 @@ import ssl
 
 import pytest
 import trio
-import trio.testing
 import trustme
 
 import trio_stomp
+from tests.client.connecting import refused
 from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import open_silent_port
-from trio_stomp import ConnectError
 from trio_stomp.testing import open_broker
-from trio_stomp.transport.diagnosis import tls_failure
-from trio_stomp.transport.urls import Endpoint
+from trio_stomp.transport import Endpoint, tls_failure
 
 DAY = dt.timedelta(days=1)
-BROKER = Endpoint.parse("stomps://broker")
 
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()
-
-
-async def refused(url: str, **options: object) -> ConnectError:
-    with trio.fail_after(60), pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given
-            raise AssertionError
-    return caught.value
 
 
 @pytest.mark.parametrize("websocket", [False, True])
@@ -43,6 +33,24 @@ async def test_tls_when_the_certificate_is_trusted_then_connected(authority: tru
         async with trio_stomp.connect(broker.url, tls=client_context(authority)) as client:
             await client.send("/queue/a", b"1", receipt=True)
             assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
+        # A context with a URL without TLS is TLS that was requested, too.
+        without = broker.url.replace("wss://", "ws://").replace("stomps://", "stomp://")
+        async with trio_stomp.connect(without, tls=client_context(authority)):
+            pass
+
+
+async def test_tls_when_the_port_is_plain_then_never_plaintext(authority: trustme.CA) -> None:
+    async with open_broker() as broker:
+        error = await refused(f"stomps://guest:guest@127.0.0.1:{broker.port}", tls=client_context(authority))
+        assert error.failures[0].step in ("tls", "timeout")
+        assert "plain" in str(error)
+        assert broker.statistics().received == {}
+
+
+async def test_tls_when_the_port_wants_it_and_the_client_does_not_then_hint(authority: trustme.CA) -> None:
+    async with open_broker(tls=server_context(authority)) as broker:
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}")
+    assert "TLS port" in str(error)
 
 
 @pytest.mark.parametrize("websocket", [False, True])
@@ -145,6 +153,7 @@ PLAIN_STOMP = "this is a plain STOMP port: use stomp://, or the broker's port fo
         ),
         ("wss", b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP without TLS: use ws://"),
         ("stomps", b"AMQP\0\0\x09\x01", "this port speaks AMQP: use the broker's STOMP port"),
+        ("stomps", b"E", "its answer begins with b'E'. Try stomp://, or"),
         ("stomps", b"220 mail", "this port speaks SMTP or FTP"),
         ("stomps", b"\0\0\0\0\0\0", "its answer begins with b'\\x00\\x00\\x00\\x00\\x00\\x00'. Try stomp://, or"),
         ("wss", b"\x16\x02\0\0\0\0", "its answer begins with b'\\x16\\x02\\x00\\x00\\x00\\x00'. Try ws://, or"),
@@ -159,8 +168,9 @@ async def test_tls_when_the_port_does_not_speak_it_then_what_it_speaks_and_what_
     assert error.failures[0].reason.startswith(f"the server does not speak TLS on this port; {words}")
 
 
-async def test_tls_when_the_port_closes_then_what_to_try() -> None:
-    async with open_silent_port(b"") as port:
+@pytest.mark.parametrize("says", [b"", b"\x16", b"\x16\x03\x01"])
+async def test_tls_when_the_port_closes_before_it_has_said_anything_else_then_what_to_try(says: bytes) -> None:
+    async with open_silent_port(says) as port:
         error = await refused(f"stomps://127.0.0.1:{port}")
     assert error.failures[0].step == "tls"
     assert "closed the connection during the TLS handshake; is this its plain STOMP port? Then try stomp://" in str(
@@ -168,31 +178,27 @@ async def test_tls_when_the_port_closes_then_what_to_try() -> None:
     )
 
 
-async def test_tls_when_the_port_is_silent_then_the_timeout_hints_at_the_plain_port(
-    mock_clock: trio.testing.MockClock,
-) -> None:
-    async with open_silent_port(clock=mock_clock) as port:
-        error = await refused(f"stomps://127.0.0.1:{port}", connect_timeout=1)
-    assert error.failures[0].step == "timeout"
-    assert "at this step: tls; is this its plain STOMP port? Then try stomp://" in str(error)
+def ssl_error(reason: str, text: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, text)
+    error.reason = reason
+    return error
 
 
-def test_failure_when_openssl_has_another_reason_then_it_is_told() -> None:
-    error = ssl.SSLError(1, "no protocols available")
-    error.reason = "NO_PROTOCOLS_AVAILABLE"
-    failed = tls_failure(error, BROKER)
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ssl_error("NO_PROTOCOLS_AVAILABLE", "no protocols available"), "no protocols available"),
+        (
+            # It has more meanings than one.
+            ssl_error("SSLV3_ALERT_HANDSHAKE_FAILURE", "sslv3 alert handshake failure"),
+            "has the broker a version and a cipher in common with tls=? If it demands a client certificate, load",
+        ),
+        (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer"),
+    ],
+    ids=["another reason", "handshake failure", "reset"],
+)
+def test_tls_when_the_handshake_fails_by_another_error_then_it_is_told(error: OSError, words: str) -> None:
+    failed = tls_failure(error, Endpoint.parse("stomps://broker"))
     assert failed.step == "tls"
-    assert failed.reason == "the TLS handshake failed: no protocols available"
-
-
-def test_failure_when_openssl_does_not_tell_then_both_reasons_are_named() -> None:
-    error = ssl.SSLError(1, "sslv3 alert handshake failure")
-    error.reason = "SSLV3_ALERT_HANDSHAKE_FAILURE"
-    reason = tls_failure(error, BROKER).reason
-    assert (
-        "has the broker a version and a cipher in common with tls=? If it demands a client certificate, load" in reason
-    )
-
-
-def test_failure_when_the_link_was_reset_then_that_is_told() -> None:
-    assert "Connection reset" in tls_failure(ConnectionResetError(104, "Connection reset by peer"), BROKER).reason
+    assert failed.reason.startswith(f"the TLS handshake failed: {error}")
+    assert words in failed.reason

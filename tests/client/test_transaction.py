@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of, client_talking_to
 from tests.kit.reconnecting import reconnecting
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import (
@@ -18,19 +19,17 @@ from trio_stomp import (
     ConnectionClosed,
     LocalProtocolError,
     NotSupportedError,
+    OutgoingMessage,
     StaleMessage,
     Transaction,
     TransactionLost,
 )
 from trio_stomp.testing import (
     Broker,
-    BrokerOptions,
     DelayReceipts,
     DropLink,
     ScriptedPeer,
     SwallowReceipts,
-    open_broker,
-    open_scripted_peer,
 )
 from trio_stomp.types import Command, Settlement, TransactionState
 
@@ -114,14 +113,14 @@ async def test_transaction_when_over_then_its_verbs_are_refused(
         with pytest.raises(LocalProtocolError, match="is committed"):
             await transaction.ack(message)
         assert message.settlement is Settlement.UNSETTLED
-    with pytest.raises(LocalProtocolError, match="is committed"):
-        await transaction.send("/queue/a", b"")
-    with pytest.raises(LocalProtocolError, match="is committed"):
-        await transaction.send("/queue/a", pieces_of(b"1"), content_length=1)
-    with pytest.raises(LocalProtocolError, match="is committed"):
-        await transaction.send_many([])
-    with pytest.raises(LocalProtocolError, match="is committed"):
-        await transaction.commit()
+    for call in (
+        transaction.send("/queue/a", b""),
+        transaction.send("/queue/a", pieces_of(b"1"), content_length=1),
+        transaction.send_many([]),
+        transaction.commit(),
+    ):
+        with pytest.raises(LocalProtocolError, match="is committed"):
+            await call
     with pytest.raises(LocalProtocolError, match="is committed"):
         transaction.abort()
 
@@ -209,10 +208,7 @@ async def test_nack_when_in_a_transaction_then_decided_with_it(
 async def test_nack_when_activemq_then_not_supported_in_a_transaction(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of("ActiveMQ/6.1") as (client, _):
         await client.send("/queue/a", b"1", headers={"persistent": "true"})
         async with client.subscribe("/queue/a") as subscription, client.transaction() as transaction:
             message = await anext(subscription)
@@ -223,15 +219,14 @@ async def test_nack_when_activemq_then_not_supported_in_a_transaction(
 async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
-    ):
+    async with client_of("ActiveMQ-Artemis/2.44", versions=["1.1"]) as (client, broker):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
             message = await anext(subscription)
             async with client.transaction() as transaction:
                 await transaction.ack(message)
+                with pytest.raises(LocalProtocolError, match="it is settled"):
+                    await transaction.ack(message)
                 await client.send("/queue/b", b"", receipt=True)
                 assert broker.statistics().received.get(Command.ACK, 0) == 0
             await client.send("/queue/b", b"", receipt=True)
@@ -240,31 +235,10 @@ async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
             assert broker.unacknowledged("/queue/a") == 0
 
 
-async def test_ack_when_artemis_and_said_twice_then_one_follows_the_commit(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
-        client.subscribe("/queue/a") as subscription,
-    ):
-        await client.send("/queue/a", b"1")
-        message = await anext(subscription)
-        async with client.transaction() as tx:
-            await tx.ack(message)
-            with pytest.raises(LocalProtocolError, match="it is settled"):
-                await tx.ack(message)
-        await client.send("/queue/b", b"", receipt=True)
-        assert broker.statistics().received[Command.ACK] == 1
-
-
 async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
-    ):
+    async with client_of("ActiveMQ-Artemis/2.44", versions=["1.1"]) as (client, _):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
             message = await anext(subscription)
@@ -276,10 +250,7 @@ async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
 
 
 async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clock: trio.testing.MockClock) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of("RabbitMQ/3.10.8") as (client, broker):
         async with client.transaction() as transaction:
             await transaction.send("/queue/a", b"1")
             await transaction.send("/queue/a", b"2")
@@ -305,15 +276,13 @@ async def test_commit_when_the_receipts_of_sends_come_last_then_each_is_waited_f
             await peer.confirm(send)
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-            began = trio.current_time()
-            async with client.transaction() as transaction:
-                for _ in range(3):
-                    await transaction.send("/queue/a", b"1")
-            assert trio.current_time() - began == pytest.approx(9)
-        assert client.statistics().receipts_unexpected == 0
+    async with client_talking_to(serve) as client:
+        began = trio.current_time()
+        async with client.transaction() as transaction:
+            for _ in range(3):
+                await transaction.send("/queue/a", b"1")
+        assert trio.current_time() - began == pytest.approx(9)
+    assert client.statistics().receipts_unexpected == 0
 
 
 async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_are_open(
@@ -331,20 +300,15 @@ async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_a
         await peer.expect(Command.UNSUBSCRIBE)
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with (
-            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client,
-            client.subscribe("/queue/a", id="s") as subscription,
-        ):
-            message = await anext(subscription)
-            async with client.transaction() as transaction:
-                await transaction.ack(message)
-                with pytest.raises(BrokerError, match="no"):
-                    await transaction.commit()
-                assert transaction.state is TransactionState.ABORTED
-            assert message.settlement is Settlement.UNSETTLED
-            await message.ack()
+    async with client_talking_to(serve) as client, client.subscribe("/queue/a", id="s") as subscription:
+        message = await anext(subscription)
+        async with client.transaction() as transaction:
+            await transaction.ack(message)
+            with pytest.raises(BrokerError, match="no"):
+                await transaction.commit()
+            assert transaction.state is TransactionState.ABORTED
+        assert message.settlement is Settlement.UNSETTLED
+        await message.ack()
 
 
 async def test_transaction_when_the_program_is_disconnecting_then_its_verbs_say_that_the_client_was_closed(
@@ -374,19 +338,16 @@ async def test_send_when_the_outbox_is_full_then_the_transaction_waits(
         await peer.confirm(await peer.expect(Command.COMMIT))
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), outbox_bytes=500, heart_beat=(0, 0)) as client:
-            began = trio.current_time()
-            async with client.transaction() as transaction:
-                if at_once:
-                    large, small = (trio_stomp.OutgoingMessage("/queue/a", body) for body in (LARGE, b"waits"))
-                    await transaction.send_many([large, small])
-                else:
-                    await transaction.send("/queue/a", LARGE)
-                    assert trio.current_time() - began < 1
-                    await transaction.send("/queue/a", b"waits")
-                assert trio.current_time() - began == pytest.approx(3)
+    async with client_talking_to(serve, outbox_bytes=500) as client:
+        began = trio.current_time()
+        async with client.transaction() as transaction:
+            if at_once:
+                await transaction.send_many([OutgoingMessage("/queue/a", body) for body in (LARGE, b"waits")])
+            else:
+                await transaction.send("/queue/a", LARGE)
+                assert trio.current_time() - began < 1
+                await transaction.send("/queue/a", b"waits")
+            assert trio.current_time() - began == pytest.approx(3)
 
 
 async def test_send_when_committed_and_then_the_link_is_lost_then_it_says_committed(
@@ -419,16 +380,14 @@ async def test_send_when_aborted_while_it_waits_for_room_then_refused_and_not_se
             await transaction.send("/queue/a", b"late")
         refused.set()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), outbox_bytes=500, heart_beat=(0, 0)) as client:
-            async with client.transaction() as transaction:
-                await transaction.send("/queue/a", b"x" * 1_000_000)
-                nursery.start_soon(send, transaction)  # noqa: ASYNC111  # it ends within the block, as the transaction is aborted
-                await trio.sleep(1)
-                assert not refused.is_set()
-                transaction.abort()
-            await refused.wait()
+    async with client_talking_to(serve, outbox_bytes=500) as client, trio.open_nursery() as nursery:
+        async with client.transaction() as transaction:
+            await transaction.send("/queue/a", LARGE)
+            nursery.start_soon(send, transaction)  # noqa: ASYNC111  # it ends within the block, as the transaction is aborted
+            await trio.sleep(1)
+            assert not refused.is_set()
+            transaction.abort()
+        await refused.wait()
 
 
 async def test_run_transaction_when_one_attempt_is_allowed_then_it_is_made_and_fewer_are_refused(
@@ -443,23 +402,13 @@ async def test_run_transaction_when_one_attempt_is_allowed_then_it_is_made_and_f
     assert broker.depth("/queue/a") == 1
 
 
-async def test_send_when_refused_locally_then_the_transaction_goes_on(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.transaction() as transaction:
-        with pytest.raises(LocalProtocolError):
-            await transaction.send("/queue/a", b"", headers={"a": "\0"})
-        await transaction.send("/queue/a", b"1")
-    assert broker.depth("/queue/a") == 1
-
-
 async def test_send_many_when_committed_then_all_take_effect_in_order(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     # Little may wait to be written, so that the call has to wait in the middle.
     async with trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client:
         async with client.transaction() as tx:
-            await tx.send_many(trio_stomp.OutgoingMessage("/queue/a", str(number)) for number in range(100))
+            await tx.send_many(OutgoingMessage("/queue/a", str(number)) for number in range(100))
         async with client.subscribe("/queue/a", ack="auto") as subscription:
             assert [(await anext(subscription)).text for _ in range(100)] == [str(number) for number in range(100)]
 
@@ -481,23 +430,24 @@ async def test_settling_when_the_connection_of_the_message_was_lost_then_stale(
         assert again.settlement is Settlement.ACKED
 
 
-async def test_send_when_refused_locally_then_no_receipt_of_it_is_awaited(
-    autojump_clock: trio.testing.MockClock,
+@pytest.mark.parametrize("server", ["trio-stomp-testing/1", "RabbitMQ/4.1.4"])
+async def test_send_when_refused_locally_then_the_transaction_goes_on_and_no_receipt_of_it_is_awaited(
+    server: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Behind RabbitMQ, where each message of a transaction has a RECEIPT of its own."""
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/4.1.4")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
-        async with client.transaction() as transaction:
-            await transaction.send("/queue/a", b"1")
-            await trio.testing.wait_all_tasks_blocked()
-            pending = client.statistics().receipts_pending
-            for _ in range(3):
+    """Behind RabbitMQ, each message of a transaction has a RECEIPT of its own."""
+    async with client_of(server) as (client, broker):
+        with trio.fail_after(5):
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"1")
+                await trio.testing.wait_all_tasks_blocked()
+                pending = client.statistics().receipts_pending
                 with pytest.raises(LocalProtocolError):
                     await transaction.send("/queue/a", b"2", headers={"bad": "\0"})
-            assert client.statistics().receipts_pending == pending
+                with pytest.raises(NotSupportedError):
+                    await transaction.send("/queue/a", b"2", group="g", dedup_id="1")
+                assert client.statistics().receipts_pending == pending
         assert client.statistics().receipts_pending == 0
+        assert broker.depth("/queue/a") == 1
 
 
 async def test_abort_when_messages_are_unsettled_again_then_they_are_in_the_order_of_delivery(
@@ -522,14 +472,13 @@ async def test_abort_when_messages_are_unsettled_again_then_they_are_in_the_orde
 async def test_commit_when_cancelled_on_rabbitmq_then_leaving_does_not_wait_for_its_messages(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.13")) as broker:
-        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            broker.faults.now(SwallowReceipts(command=Command.SEND, count=2))
-            with trio.move_on_after(1) as scope:
-                async with client.transaction() as transaction:
-                    await transaction.send("/queue/a", b"1")
-                    await transaction.send("/queue/a", b"2")
-            assert scope.cancelled_caught
-            began = trio.current_time()
-            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
-            assert trio.current_time() - began < 1
+    async with client_of("RabbitMQ/3.13") as (client, broker):
+        broker.faults.now(SwallowReceipts(command=Command.SEND, count=2))
+        with trio.move_on_after(1) as scope:
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"1")
+                await transaction.send("/queue/a", b"2")
+        assert scope.cancelled_caught
+        began = trio.current_time()
+        assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
+        assert trio.current_time() - began < 1

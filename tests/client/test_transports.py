@@ -9,22 +9,18 @@ import anyio
 import pytest
 import trio
 import trio.testing
+from wsproto.events import TextMessage
 
 import trio_stomp
+from tests.client.connecting import refused
 from tests.kit.cancelling import Outcome, cancelled_at_step
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
-from trio_stomp import ConnectError
+from tests.kit.websocket_peer import FarEnd
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.session.dialing import dial
 from trio_stomp.session.settings import Settings
-from trio_stomp.testing import open_broker
-
-
-async def refused(url: str, **options: object) -> ConnectError:
-    with trio.fail_after(60), pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given
-            raise AssertionError
-    return caught.value
+from trio_stomp.testing import AnswerConnect, BrokerOptions, DropLink, open_broker
+from trio_stomp.transport import Endpoint, Steps
 
 
 async def test_unix_when_a_broker_listens_then_connected(tmp_path: Path) -> None:
@@ -60,27 +56,54 @@ async def test_unix_when_nothing_is_there_then_said_so(tmp_path: Path) -> None:
     assert "Connection refused" in str(await refused(f"stomp+unix://{tmp_path}/file"))
 
 
-async def test_websocket_when_the_port_is_plain_then_hint(tmp_path: Path) -> None:
+async def test_websocket_when_the_port_is_plain_then_hint() -> None:
     async with open_broker() as broker:
         error = await refused(f"ws://127.0.0.1:{broker.port}/ws")
     assert error.failures[0].step == "websocket"
     assert "; this is a plain STOMP port: use stomp://" in str(error)
 
 
-async def test_websocket_when_the_port_is_silent_then_the_timeout_hints_at_the_plain_port(
-    mock_clock: trio.testing.MockClock,
+@pytest.mark.parametrize(
+    ("scheme", "step", "hint"),
+    [
+        ("stomp", "connect", "is the port a STOMP port without TLS?"),
+        ("stomps", "tls", "is this its plain STOMP port? Then try stomp://"),
+        ("ws", "websocket", "is this the broker's plain STOMP port?"),
+        ("http", "proxy", "is it a proxy of that kind, and can it reach the broker?"),
+        ("socks5", "proxy", "is it a proxy of that kind, and can it reach the broker?"),
+    ],
+)
+async def test_port_when_it_is_silent_then_the_timeout_names_the_step_and_hints(
+    scheme: str, step: str, hint: str, mock_clock: trio.testing.MockClock
 ) -> None:
     async with open_silent_port(clock=mock_clock) as port:
-        error = await refused(f"ws://127.0.0.1:{port}/ws", connect_timeout=1)
-    assert error.failures[0].step == "timeout"
-    assert "at this step: websocket; is this the broker's plain STOMP port?" in str(error)
+        url = f"{scheme}://127.0.0.1:{port}"
+        if step == "proxy":
+            error = await refused("stomp://broker:1", proxy=url, connect_timeout=1)
+        else:
+            error = await refused(url, connect_timeout=1)
+    assert (error.failures[0].step, error.failures[0].pending_step) == ("timeout", step)
+    assert f"at this step: {step}; {hint}" in str(error)
 
 
-async def test_tcp_when_the_port_is_silent_then_the_timeout_hints_at_tls(mock_clock: trio.testing.MockClock) -> None:
-    async with open_silent_port(clock=mock_clock) as port:
-        error = await refused(f"stomp://127.0.0.1:{port}", connect_timeout=1)
-    assert error.failures[0].step == "timeout"
-    assert "at this step: connect; is the port a STOMP port without TLS?" in str(error)
+@pytest.mark.parametrize(
+    ("url", "step", "words"),
+    [
+        ("stomp://b", "tcp", "are host and port right, and does a firewall drop the packets?"),
+        ("ws://b", "connect", "is a STOMP broker behind that WebSocket?"),
+        ("stomps://b", "connect", "is the port a STOMP port?"),
+        ("stomp+unix:///s", "connect", "is the socket that of a STOMP broker?"),
+    ],
+)
+def test_timeout_when_its_step_is_hard_to_stop_at_then_it_names_the_step_and_hints(
+    url: str, step: str, words: str
+) -> None:
+    steps = Steps(Endpoint.parse(url), tls=url.startswith("stomps"))
+    assert steps.current == ("unix" if url.startswith("stomp+unix") else "tcp")
+    steps.current = step
+    failed = steps.timed_out(2.5)
+    assert failed.reason == f"no answer within 2.5 s (connect_timeout) at this step: {step}; {words}"
+    assert (failed.step, failed.pending_step, failed.refused) == ("timeout", step, False)
 
 
 async def test_tcp_when_the_port_speaks_websocket_then_hint_at_the_url() -> None:
@@ -160,3 +183,145 @@ print(sorted({"h11", "wsproto", "python_socks"} & set(sys.modules)))
 """
     done = await trio.run_process([sys.executable, "-c", program], capture_stdout=True)
     assert done.stdout.decode().strip() == "[]"
+
+
+async def test_dial_when_all_hosts_fail_then_one_cause_for_each_and_no_passcode() -> None:
+    error = await refused(["stomp://u:hush@127.0.0.1:1", "stomp://no-such-host.invalid"])
+    assert [failure.step for failure in error.failures] == ["tcp", "dns"]
+    assert "refused" in error.failures[0].reason
+    assert "'no-such-host.invalid' cannot be looked up" in error.failures[1].reason
+    assert "hush" not in str(error)
+
+
+async def test_dial_when_the_broker_refuses_the_default_vhost_then_the_name_of_its_host_is_tried() -> None:
+    """Row 1x-CONN-10. CoilMQ, in 1.2."""
+    async with open_broker(options=BrokerOptions(vhosts={"127.0.0.1"})) as broker:
+        async with trio_stomp.connect(f"stomp://guest:guest@127.0.0.1:{broker.port}") as client:
+            await client.send("/queue/a", b"x", receipt=True)
+        # A virtual host that the user has named is the one that counts.
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}/other")
+        assert "'other'" in str(error)
+    async with open_broker(options=BrokerOptions(vhosts={"elsewhere"})) as broker:
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}")
+        # What is told is the first refusal.
+        assert "'/'" in str(error)
+        assert "name one that exists" in str(error)
+
+
+@pytest.mark.parametrize("websocket", [True, False])
+async def test_dial_when_a_unix_socket_or_a_websocket_is_closed_then_no_hint_at_tls(
+    tmp_path: Path, websocket: bool
+) -> None:
+    path = None if websocket else tmp_path / "s"
+    async with open_broker(websocket=websocket, unix_socket=path) as broker:
+        broker.faults.plan(AnswerConnect(data=b"", close=True))
+        error = await refused(broker.url)
+    assert error.failures[0].step == "connect"
+    assert "is it a STOMP broker?" in str(error)
+    assert "TLS" not in str(error)
+
+
+async def test_writer_when_the_socket_takes_a_part_then_the_rest_follows_and_frames_stay_whole() -> None:
+    """Over a plain socket, whose buffers hold less than is sent."""
+    ours, theirs = (trio.SocketStream(end) for end in trio.socket.socketpair())
+    bodies = [bytes([65 + number]) * 3_000_000 for number in range(3)]
+    heard = bytearray()
+
+    async def listen() -> None:
+        async with theirs:
+            await theirs.send_all(b"CONNECTED\nversion:1.2\n\n\0")
+            async for data in theirs:
+                heard.extend(data)
+                if b"\nreceipt:" in heard[-200:]:
+                    await theirs.send_all(
+                        b"RECEIPT\nreceipt-id:%b\n\n\0" % bytes(heard).split(b"\nreceipt:")[-1].split(b"\n")[0]
+                    )
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)  # noqa: ASYNC113  # sockets hold what is written before it runs
+        async with trio_stomp.connect_stream(ours, heart_beat=(0, 0)) as client:
+            for body in bodies:
+                await client.send("/queue/a", body)
+            await client.send("/queue/a", b"", receipt=True)
+    frames = [b"SEND\ndestination:/queue/a\ncontent-length:%d\n\n%b\0" % (len(body), body) for body in bodies]
+    assert b"".join(frames) in heard
+
+
+@pytest.mark.parametrize(
+    ("headers", "options", "longest"),
+    [
+        # Spring's simple broker, by what it says.
+        ("heart-beat:0,0\n", {}, 8192),
+        ("heart-beat:0,0\n", {"websocket_message_bytes": 100}, 100),
+        ("server:other/1\n", {}, None),
+        ("server:other/1\n", {"websocket_message_bytes": 100}, 100),
+        ("server:other/1\n", {"profile": "spring"}, 8192),
+    ],
+)
+async def test_websocket_when_connected_then_messages_are_as_long_as_the_option_or_the_broker_says(
+    headers: str, options: dict[str, object], longest: int | None, autojump_clock: trio.testing.MockClock
+) -> None:
+    lengths: list[int] = []
+    body = "x" * 20_000
+
+    async def serve(stream: trio.SocketStream) -> None:
+        far = FarEnd(stream)
+        await far.accept(subprotocol="v12.stomp")
+        await far.receive()
+        await far.send(TextMessage(data=f"CONNECTED\nversion:1.2\n{headers}\n\0"))
+        while await far.receive():
+            pass
+        whole = ""
+        for event in far.events:
+            if isinstance(event, TextMessage):
+                whole += event.data
+                if event.message_finished:
+                    lengths.append(len(whole))
+                    whole = ""
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port: int = listeners[0].socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        async with trio_stomp.connect(
+            f"ws://127.0.0.1:{port}/ws",
+            heart_beat=(0, 0),
+            disconnect_timeout=1,
+            **options,  # type: ignore[arg-type]  # passed on as given
+        ) as client:
+            await client.send("/topic/a", body)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        nursery.cancel_scope.cancel()
+    assert max(lengths) == longest if longest is not None else max(lengths) > len(body)
+
+
+async def test_websocket_when_the_url_names_it_then_stomp_goes_through() -> None:
+    async with (
+        open_broker(websocket=True, options=BrokerOptions(logins={"guest": "guest"})) as broker,
+        trio_stomp.connect(broker.url) as client,
+        client.subscribe("/queue/a") as messages,
+    ):
+        assert broker.url == f"ws://guest:guest@127.0.0.1:{broker.port}/ws"
+        for body in ("é" * 100_000, b"\xff\0" * 100_000):
+            await client.send("/queue/a", body, receipt=True)
+            async with await anext(messages) as message:
+                assert message.body == (body.encode() if isinstance(body, str) else body)
+        assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
+
+
+async def test_websocket_when_it_is_lost_then_reconnected() -> None:
+    policy = trio_stomp.Reconnect(first_delay=0.001)
+    async with open_broker(websocket=True) as broker:
+        broker.faults.plan(DropLink(after_sent_bytes=800))
+        async with (
+            trio_stomp.connect(broker.url, reconnect=policy) as client,
+            client.subscribe("/queue/a") as messages,
+        ):
+            for number in range(20):
+                await client.send("/queue/a", str(number), receipt=True)
+            seen: set[str] = set()
+            with trio.fail_after(60):
+                while len(seen) < 20:
+                    async with await anext(messages) as message:
+                        seen.add(message.text)
+            assert client.statistics().reconnections == 1

@@ -38,23 +38,6 @@ async def test_turns_when_free_then_taken_without_a_checkpoint() -> None:
     await settled(turns)
 
 
-async def test_turns_when_held_then_a_task_that_comes_waits(autojump_clock: trio.testing.MockClock) -> None:
-    turns, went = Turns(), trio.Event()
-
-    async def go() -> None:
-        async with turns:
-            went.set()
-
-    async with trio.open_nursery() as nursery:
-        async with turns:
-            nursery.start_soon(go)
-            await trio.sleep(1)
-            assert not went.is_set()
-            assert turns.taken == 2
-        await went.wait()
-    await settled(turns)
-
-
 @pytest.mark.parametrize("shuffled", [True, False])
 @pytest.mark.parametrize("seed", range(15))
 async def test_turns_when_tasks_sleep_in_them_or_are_canceled_then_the_others_go_in_order_one_at_a_time(
@@ -146,21 +129,6 @@ async def test_turns_when_the_only_one_that_waits_is_canceled_and_another_comes_
                 scope.cancel()
             async with turns:
                 assert scope.cancelled_caught
-    await settled(turns)
-
-
-async def test_turns_when_a_holder_fails_then_the_next_one_goes() -> None:
-    turns = Turns()
-
-    async def fail() -> None:
-        with pytest.raises(ValueError, match="a holder"):
-            async with turns:
-                raise ValueError("a holder")
-
-    with trio.fail_after(PATIENCE):
-        async with trio.open_nursery() as nursery:
-            for _ in range(100):
-                nursery.start_soon(fail)
     await settled(turns)
 
 

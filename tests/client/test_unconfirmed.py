@@ -1,4 +1,6 @@
-"""Confirmed messages: what is sent again after a loss, and what is not."""
+"""Confirmed messages: what goes out, and what is sent again after a loss."""
+
+from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from functools import partial
@@ -8,16 +10,101 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import ConnectionLost, LocalProtocolError
+from tests.client.clients import client_of
+from tests.kit.reconnecting import reconnecting
+from trio_stomp import Client, DeliveryStatus, LocalProtocolError, Message, OutgoingMessage, Reconnect
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, ScriptedPeer, SwallowReceipts, open_scripted_peer
 from trio_stomp.types import Command, Frame
 
 
-async def taken(broker: Broker, count: int) -> list[str]:
+async def taken(broker: Broker, count: int) -> list[Message]:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         async with client.subscribe("/queue/a", ack="auto") as subscription:
-            return [(await anext(subscription)).text for _ in range(count)]
+            return [await anext(subscription) for _ in range(count)]
+
+
+HEADERS = {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_publish_when_headers_are_a_dict_or_pairs_then_the_message_is_the_same(
+    broker: Broker, client: Client, named: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    own = {"dedup-id": "mine"} if named else {}
+    async with client.publisher() as publisher:
+        # Only the first is plain: the others need a second look.
+        plain = await publisher.send("/queue/a", b"x", headers=HEADERS | own, content_type="a/b")
+        pairs = await publisher.send("/queue/a", b"x", headers=list((HEADERS | own).items()), content_type="a/b")
+        escaped = await publisher.send("/queue/a", b"x", headers=HEADERS | own | {"a": "1:1"}, content_type="a/b")
+    publications = [plain, pairs, escaped]
+    assert [each.id == "mine" for each in publications] == [named] * 3
+    for publication, message in zip(publications, await taken(broker, 3), strict=True):
+        assert message.headers.get_all("dedup-id") == (publication.id,)
+        assert (message.headers["b"], message.content_type, message.body) == ("2", "a/b", b"x")
+
+
+async def test_publish_when_a_text_is_longer_in_bytes_then_these_are_counted(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.publisher() as publisher:
+        publication = await publisher.send("/queue/a", "čččč")
+    assert publication.body_bytes == 8
+
+
+@pytest.mark.parametrize("headers", [{"a": "b\0"}, [("a", "b\0")]])
+async def test_publish_when_a_message_cannot_be_represented_then_nothing_of_it_is_kept(
+    client: Client, headers: dict[str, str], autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.publisher() as publisher:
+        with pytest.raises(LocalProtocolError, match="'a'"):
+            await publisher.send("/queue/a", b"x", headers=headers)
+        assert publisher.in_flight == client.statistics().unconfirmed == client.statistics().receipts_pending == 0
+        fine = await publisher.send("/queue/a", b"x")
+    assert fine.delivery is DeliveryStatus.CONFIRMED
+
+
+@pytest.mark.parametrize("verb", ["Client.send", "Publisher.send", "Publisher.send_many"])
+@pytest.mark.parametrize("headers", [{"a": "1"}, {"a": "1:1"}, {"dedup-id": "mine"}])
+async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_same_message(
+    broker: Broker, headers: dict[str, str], verb: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def lose() -> None:
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+
+    async with reconnecting(broker) as client, trio.open_nursery() as nursery:
+        broker.faults.now(SwallowReceipts())
+        nursery.start_soon(lose)
+        if verb == "Client.send":
+            await client.send("/queue/a", b"x", headers=headers, receipt=True)
+        else:
+            async with client.publisher() as publisher:
+                if verb == "Publisher.send":
+                    publication = await publisher.send("/queue/a", b"x", headers=headers)
+                else:
+                    (publication,) = await publisher.send_many([OutgoingMessage("/queue/a", b"x", headers=headers)])
+            assert publication.delivery is DeliveryStatus.CONFIRMED
+        assert client.statistics().resent == 1
+    first, second = await taken(broker, 2)
+    assert first.stable_id == second.stable_id == first.headers["dedup-id"] == headers.get("dedup-id", first.stable_id)
+    differing = {"message-id", "ack", "subscription"}
+    assert [pair for pair in first.headers.items() if pair[0] not in differing] == [
+        pair for pair in second.headers.items() if pair[0] not in differing
+    ]
+
+
+async def test_publish_when_an_option_gives_the_stable_id_then_that_one_goes_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with client_of("ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine") as (client, artemis):
+        async with client.publisher() as publisher:
+            named = await publisher.send("/queue/a", b"x", headers={"a": "b"}, dedup_id="mine", priority=4)
+            numbered = await publisher.send("/queue/a", b"x", priority=4)
+        first, second = await taken(artemis, 2)
+    assert (named.id, first.headers.get_all("_AMQ_DUPL_ID")) == ("mine", ("mine",))
+    assert second.headers.get_all("_AMQ_DUPL_ID") == (numbered.id,)
+    assert numbered.id != "mine"
+    assert first.headers["priority"] == second.headers["priority"] == "4"
 
 
 async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
@@ -58,30 +145,10 @@ async def test_room_when_messages_or_bytes_are_many_then_the_next_waits(
     assert ended["larger than all"] >= 20
 
 
-async def test_send_when_the_link_is_lost_before_its_receipt_then_sent_again_with_the_same_id(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with reconnecting(broker) as client:
-        broker.faults.now(SwallowReceipts())
-
-        async def cut() -> None:
-            await trio.sleep(1)
-            broker.faults.now(DropLink())
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cut)
-            await client.send("/queue/a", b"x", receipt=True)
-        assert client.statistics().resent == 1
-        async with client.subscribe("/queue/a", ack="auto") as subscription:
-            first, second = [await anext(subscription) for _ in range(2)]
-        assert first.stable_id == second.stable_id == first.headers["dedup-id"]
-
-
 async def test_send_when_several_are_unconfirmed_then_they_are_sent_again_in_order_before_anything_new(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    host = Host(broker)
-    async with reconnecting(host) as client:
+    async with reconnecting(broker) as client:
         broker.faults.now(DropLink(after_received_bytes=200))  # the first of them does not even arrive
 
         async def send(number: int) -> None:
@@ -91,8 +158,8 @@ async def test_send_when_several_are_unconfirmed_then_they_are_sent_again_in_ord
         async with trio.open_nursery() as nursery:
             for number in range(10):
                 nursery.start_soon(send, number)
-    first_arrivals = list(dict.fromkeys(await taken(broker, broker.depth("/queue/a"))))
-    assert first_arrivals == [str(number) for number in range(10)]
+    first_arrivals = dict.fromkeys(message.body for message in broker.messages("/queue/a"))
+    assert list(first_arrivals) == [b"%d" % number for number in range(10)]
 
 
 async def test_send_when_confirmed_then_never_sent_again(
@@ -110,8 +177,7 @@ async def test_send_when_confirmed_then_never_sent_again(
 async def test_send_when_its_sender_is_cancelled_then_it_is_not_sent_again(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    host = Host(broker)
-    async with reconnecting(host) as client:
+    async with reconnecting(broker) as client:
         broker.faults.now(SwallowReceipts())
         with trio.move_on_after(1):
             await client.send("/queue/a", b"x", receipt=True)
@@ -123,17 +189,6 @@ async def test_send_when_its_sender_is_cancelled_then_it_is_not_sent_again(
     assert broker.depth("/queue/a") == 1
 
 
-async def test_send_when_it_has_an_id_of_its_own_then_that_is_kept(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with reconnecting(broker) as client:
-        await client.send("/queue/a", b"x", headers={"dedup-id": "order-17"}, receipt=True)
-        async with client.subscribe("/queue/a") as subscription:
-            message = await anext(subscription)
-    assert message.headers.get_all("dedup-id") == ("order-17",)
-    assert message.stable_id == "order-17"
-
-
 SERVERS = [
     ("RabbitMQ/4.3.6", "amqp-message-id"),
     ("ActiveMQ-Artemis/2.44.0", "_AMQ_DUPL_ID"),
@@ -142,10 +197,10 @@ SERVERS = [
 ]
 
 
-@pytest.mark.parametrize("policy", [None, trio_stomp.Reconnect()], ids=["once", "reconnecting"])
+@pytest.mark.parametrize("policy", [None, Reconnect()], ids=["once", "reconnecting"])
 @pytest.mark.parametrize(("server", "name"), SERVERS)
 async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_broker_keeps_it(
-    server: str, name: str, policy: trio_stomp.Reconnect | None, autojump_clock: trio.testing.MockClock
+    server: str, name: str, policy: Reconnect | None, autojump_clock: trio.testing.MockClock
 ) -> None:
     sent: list[Frame] = []
 
@@ -168,7 +223,7 @@ async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_brok
             await client.send("/queue/a", pieces(), content_length=6, receipt=True)
             async with client.publisher() as publisher:
                 await publisher.send("/queue/a", b"published")
-                await publisher.send_many([trio_stomp.OutgoingMessage("/queue/a", b"one of many")])
+                await publisher.send_many([OutgoingMessage("/queue/a", b"one of many")])
             await client.send("/queue/a", b"own", headers={name: "own"}, receipt=True)
             await client.send("/queue/a", b"not confirmed")
 
@@ -178,34 +233,10 @@ async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_brok
     assert ids[5] == ("own",)
 
 
-async def test_send_when_there_is_no_reconnection_then_a_loss_raises(
-    broker: Broker, client: trio_stomp.Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    broker.faults.now(SwallowReceipts())
-
-    async def cut() -> None:
-        await trio.sleep(1)
-        broker.faults.now(DropLink())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(cut)
-        with pytest.raises(ConnectionLost):
-            await client.send("/queue/a", b"x", receipt=True)
-
-
-async def test_publication_when_a_header_cannot_be_sent_then_nothing_is_left_in_the_book(
-    client: trio_stomp.Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(LocalProtocolError):
-        await client.send("/queue/a", b"x", headers={"a": "b\0"}, receipt=True)
-    assert client.statistics().unconfirmed == 0
-    assert client.statistics().receipts_pending == 0
-
-
 async def test_room_when_a_message_is_given_up_then_the_next_one_goes(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async def give_up_after_a_second(client: trio_stomp.Client) -> None:
+    async def give_up_after_a_second(client: Client) -> None:
         with trio.move_on_after(1):
             await client.send("/queue/a", b"1", receipt=True)
 

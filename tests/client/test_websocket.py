@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 
 import anyio
 import pytest
@@ -11,15 +10,16 @@ import trio
 import trio.testing
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, RejectConnection, TextMessage
 
-import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.websocket_peer import FarEnd, Opened, opened, settings_for
 from tests.kit.wire import Ending, Wire
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Secrets
 from trio_stomp.runtime import as_byte_stream
-from trio_stomp.testing import BrokerOptions, DropLink, open_broker
 from trio_stomp.transport import StepFailed
 from trio_stomp.transport.websocket import WebSocketEnded, WebSocketStream, open_websocket
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 SEND = b"SEND\ndestination:/queue/a\n\nx\0"
 
@@ -38,11 +38,10 @@ async def broken(stream: WebSocketStream) -> anyio.BrokenResourceError:
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-async def try_to_open(
-    answer: Callable[[FarEnd], object], url: str = "ws://broker:15674/ws?token=hush", **options: object
-) -> StepFailed:
+async def try_to_open(answer: Event | Ending | bytes) -> StepFailed:
+    """Open a WebSocket whose far end answers the handshake like this, in vain."""
     wire = Wire()
-    settings = settings_for(url, **options)
+    settings = settings_for("ws://broker:15674/ws?token=hush")
     failures: list[StepFailed] = []
 
     async def open_near() -> None:
@@ -55,16 +54,12 @@ async def try_to_open(
         nursery.start_soon(open_near)
         far = FarEnd(wire.server)
         await far.take_request()
-        answered = answer(far)
-        if answered is None:
-            wire.cut(Ending.EOF)
-        elif isinstance(answered, Ending):
-            wire.cut(answered)
-        elif isinstance(answered, bytes):
-            await far.send_bytes(answered)
+        if isinstance(answer, Ending):
+            wire.cut(answer)
+        elif isinstance(answer, bytes):
+            await far.send_bytes(answer)
         else:
-            assert isinstance(answered, Event)
-            await far.send(answered)
+            await far.send(answer)
     (failed,) = failures
     assert failed.step == "websocket"
     assert "hush" not in failed.reason + "".join(traceback.format_exception(failed))
@@ -116,7 +111,7 @@ async def test_open_when_the_answer_brings_more_then_that_is_kept() -> None:
     ],
 )
 async def test_open_when_rejected_then_the_status_is_told(status: int, words: str, refused: bool) -> None:
-    failed = await try_to_open(lambda _far: RejectConnection(status_code=status))
+    failed = await try_to_open(RejectConnection(status_code=status))
     assert words in failed.reason
     assert failed.refused is refused
     if refused:
@@ -126,7 +121,7 @@ async def test_open_when_rejected_then_the_status_is_told(status: int, words: st
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "closed the connection during the WebSocket handshake; is this a plain STOMP port?"),
+        (Ending.EOF, "closed the connection during the WebSocket handshake; is this a plain STOMP port?"),
         (Ending.RESET, "the link broke during the WebSocket handshake: the link was reset"),
         (b"ERROR\nmessage:what is GET\n\n\0\n\n", "; this is a plain STOMP port: use stomp://"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "; this is a TLS port: use wss://"),
@@ -141,8 +136,8 @@ async def test_open_when_rejected_then_the_status_is_told(status: int, words: st
         ),
     ],
 )
-async def test_open_when_the_answer_is_none_then_said_so(answer: bytes | Ending | None, words: str) -> None:
-    assert words in (await try_to_open(lambda _far: answer)).reason
+async def test_open_when_the_answer_is_none_then_said_so(answer: bytes | Ending, words: str) -> None:
+    assert words in (await try_to_open(answer)).reason
 
 
 @pytest.mark.parametrize(
@@ -201,54 +196,6 @@ async def test_send_when_messages_may_not_be_long_then_a_frame_goes_in_several()
     assert all(event.message_finished for event in messages)
 
 
-@pytest.mark.parametrize(
-    ("headers", "options", "longest"),
-    [
-        # Spring's simple broker, by what it says.
-        ("heart-beat:0,0\n", {}, 8192),
-        ("heart-beat:0,0\n", {"websocket_message_bytes": 100}, 100),
-        ("server:other/1\n", {}, None),
-        ("server:other/1\n", {"websocket_message_bytes": 100}, 100),
-        ("server:other/1\n", {"profile": "spring"}, 8192),
-    ],
-)
-async def test_send_when_connected_then_messages_are_as_long_as_the_option_or_the_broker_says(
-    headers: str, options: dict[str, object], longest: int | None, autojump_clock: trio.testing.MockClock
-) -> None:
-    lengths: list[int] = []
-    body = "x" * 20_000
-
-    async def serve(stream: trio.SocketStream) -> None:
-        far = FarEnd(stream)
-        await far.accept(subprotocol="v12.stomp")
-        await far.receive()
-        await far.send(TextMessage(data=f"CONNECTED\nversion:1.2\n{headers}\n\0"))
-        while await far.receive():
-            pass
-        whole = ""
-        for event in far.events:
-            if isinstance(event, TextMessage):
-                whole += event.data
-                if event.message_finished:
-                    lengths.append(len(whole))
-                    whole = ""
-
-    async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port: int = listeners[0].socket.getsockname()[1]
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
-        async with trio_stomp.connect(
-            f"ws://127.0.0.1:{port}/ws",
-            heart_beat=(0, 0),
-            disconnect_timeout=1,
-            **options,  # type: ignore[arg-type]  # passed on as given
-        ) as client:
-            await client.send("/topic/a", body)
-        await trio.testing.wait_all_tasks_blocked(0.1)
-        nursery.cancel_scope.cancel()
-    assert max(lengths) == longest if longest is not None else max(lengths) > len(body)
-
-
 async def test_receive_when_messages_come_in_any_shape_then_their_bytes_come_out() -> None:
     link = await opened()
     await link.far.send(TextMessage(data="é", message_finished=False), TextMessage(data="n", message_finished=True))
@@ -269,7 +216,7 @@ async def test_receive_when_another_task_receives_then_busy() -> None:
         await link.far.send(TextMessage(data="x"))
 
 
-async def test_send_when_it_was_cut_off_then_nothing_follows(autojump_clock: trio.testing.MockClock) -> None:
+async def test_send_when_it_was_cut_off_then_nothing_follows() -> None:
     link = await opened()
     link.wire.to_server.capacity_bytes = 4
     with trio.move_on_after(1) as scope:
@@ -301,7 +248,7 @@ async def answered(link: Opened, payload: bytes) -> None:
             await link.far.receive()
 
 
-async def test_ping_when_it_comes_then_answered_while_receiving(autojump_clock: trio.testing.MockClock) -> None:
+async def test_ping_when_it_comes_then_answered_while_receiving() -> None:
     link = await opened()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(link.stream.receive_some)
@@ -314,9 +261,7 @@ async def test_ping_when_it_comes_then_answered_while_receiving(autojump_clock: 
         await link.far.send(TextMessage(data="x"))
 
 
-async def test_ping_when_a_send_comes_first_then_the_answer_goes_with_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ping_when_a_send_comes_first_then_the_answer_goes_with_it() -> None:
     link = await opened()
     await link.far.send(TextMessage(data="x"), Ping(payload=b"p"))
     assert await link.stream.receive_some() == b"x"
@@ -325,9 +270,7 @@ async def test_ping_when_a_send_comes_first_then_the_answer_goes_with_it(
     assert link.far.events == [Pong(payload=b"p"), TextMessage(data=SEND.decode())]
 
 
-async def test_ping_when_the_broker_does_not_read_then_receiving_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ping_when_the_broker_does_not_read_then_receiving_goes_on() -> None:
     link = await opened()
     link.wire.to_server.capacity_bytes = 10
     async with trio.open_nursery() as nursery:
@@ -346,7 +289,7 @@ async def test_ping_when_the_broker_does_not_read_then_receiving_goes_on(
     assert isinstance(link.far.events[-1], Pong)
 
 
-async def test_ping_when_the_link_breaks_then_receiving_tells(autojump_clock: trio.testing.MockClock) -> None:
+async def test_ping_when_the_link_breaks_then_receiving_tells() -> None:
     link = await opened()
     await link.far.send(TextMessage(data="x"), Ping(payload=b"p"))
     assert await link.stream.receive_some() == b"x"
@@ -408,7 +351,7 @@ async def test_close_when_the_rules_are_broken_then_said_so() -> None:
     assert "the broker violated the WebSocket protocol" in str((await broken(link.stream)).__cause__)
 
 
-async def test_aclose_when_the_peer_answers_then_both_said_goodbye(autojump_clock: trio.testing.MockClock) -> None:
+async def test_aclose_when_the_peer_answers_then_both_said_goodbye() -> None:
     link = await opened()
     async with trio.open_nursery() as nursery:
         began = trio.current_time()
@@ -429,9 +372,7 @@ async def test_aclose_when_the_peer_answers_then_both_said_goodbye(autojump_cloc
     await link.stream.aclose()
 
 
-async def test_aclose_when_the_peer_is_silent_then_it_is_not_waited_for_long(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_aclose_when_the_peer_is_silent_then_it_is_not_waited_for_long() -> None:
     link = await opened()
     began = trio.current_time()
     await link.stream.aclose()
@@ -439,7 +380,7 @@ async def test_aclose_when_the_peer_is_silent_then_it_is_not_waited_for_long(
     assert link.wire.ending is Ending.EOF
 
 
-async def test_aclose_when_the_link_is_broken_then_closed(autojump_clock: trio.testing.MockClock) -> None:
+async def test_aclose_when_the_link_is_broken_then_closed() -> None:
     link = await opened()
     link.wire.cut(Ending.RESET)
     began = trio.current_time()
@@ -448,7 +389,7 @@ async def test_aclose_when_the_link_is_broken_then_closed(autojump_clock: trio.t
     assert link.wire.client.closed
 
 
-async def test_aclose_when_forced_then_without_a_word(autojump_clock: trio.testing.MockClock) -> None:
+async def test_aclose_when_forced_then_without_a_word() -> None:
     link = await opened()
     await anyio.aclose_forcefully(link.stream)
     assert link.wire.client.closed
@@ -456,9 +397,7 @@ async def test_aclose_when_forced_then_without_a_word(autojump_clock: trio.testi
     assert link.far.events == []
 
 
-async def test_aclose_when_another_task_receives_then_that_one_finds_it_closed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_aclose_when_another_task_receives_then_that_one_finds_it_closed() -> None:
     link = await opened()
 
     async def receive() -> None:
@@ -469,38 +408,3 @@ async def test_aclose_when_another_task_receives_then_that_one_finds_it_closed(
         nursery.start_soon(receive)
         await trio.testing.wait_all_tasks_blocked()
         await link.stream.aclose()
-
-
-# --- a whole client ---------------------------------------------------------------------------------------------------
-
-
-async def test_connect_when_the_url_says_ws_then_stomp_goes_through() -> None:
-    async with (
-        open_broker(websocket=True, options=BrokerOptions(logins={"guest": "guest"})) as broker,
-        trio_stomp.connect(broker.url) as client,
-        client.subscribe("/queue/a") as messages,
-    ):
-        assert broker.url == f"ws://guest:guest@127.0.0.1:{broker.port}/ws"
-        for body in ("é" * 100_000, b"\xff\0" * 100_000):
-            await client.send("/queue/a", body, receipt=True)
-            async with await anext(messages) as message:
-                assert message.body == (body.encode() if isinstance(body, str) else body)
-        assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
-
-
-async def test_connect_when_a_websocket_is_lost_then_reconnected() -> None:
-    policy = trio_stomp.Reconnect(first_delay=0.001)
-    async with open_broker(websocket=True) as broker:
-        broker.faults.plan(DropLink(after_sent_bytes=800))
-        async with (
-            trio_stomp.connect(broker.url, reconnect=policy) as client,
-            client.subscribe("/queue/a") as messages,
-        ):
-            for number in range(20):
-                await client.send("/queue/a", str(number), receipt=True)
-            seen: set[str] = set()
-            with trio.fail_after(60):
-                while len(seen) < 20:
-                    async with await anext(messages) as message:
-                        seen.add(message.text)
-            assert client.statistics().reconnections == 1

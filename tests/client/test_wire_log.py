@@ -11,13 +11,20 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol import Violation, encode_frame
-from trio_stomp.session.wire_log import WireLog, wire_log
+from trio_stomp.protocol import encode_frame
+from trio_stomp.session.wire_log import wire_log
 from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
 from trio_stomp.types import Command, Frame, Headers, Version
 
 NAME = "trio_stomp.wire"
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == NAME]
+
+
+def commands_of(lines: list[str]) -> list[str]:
+    return [line.partition(": ")[2].partition(" ")[0] for line in lines]
 
 
 def test_wire_log_when_its_logger_is_not_at_debug_then_there_is_none() -> None:
@@ -35,8 +42,8 @@ async def test_wire_log_when_debug_then_each_frame_is_there_without_the_passcode
             await client.send("/queue/a", b"x" * 5000, receipt=True, headers={"line": "one\ntwo"})
             async with await anext(subscription):
                 await trio.sleep(3)
-    lines = [record.getMessage() for record in caplog.records if record.name == NAME]
-    commands = [line.partition(": ")[2].partition(" ")[0] for line in lines]
+    lines = lines_of(caplog)
+    commands = commands_of(lines)
     assert commands[:2] == ["CONNECT", "CONNECTED"]
     for command in ("SUBSCRIBE", "SEND", "RECEIPT", "MESSAGE", "ACK", "UNSUBSCRIBE", "DISCONNECT", "heart-beat"):
         assert command in commands
@@ -46,10 +53,16 @@ async def test_wire_log_when_debug_then_each_frame_is_there_without_the_passcode
     assert not any("\n" in line for line in lines)
 
 
-def test_wire_log_when_the_peer_breaks_the_protocol_then_it_says_how(caplog: pytest.LogCaptureFixture) -> None:
+async def test_wire_log_when_the_peer_breaks_the_protocol_then_it_says_how(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, NAME)
-    WireLog("stomp://b", Version.V1_2).received([Violation(error=RemoteProtocolError("a colon is missing"))])
-    assert caplog.messages == ["from stomp://b: invalid input: a colon is missing"]
+    with pytest.raises(trio_stomp.RemoteProtocolError, match="unknown command"):
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            broker.faults.send_bytes(b"NONSENSE\n\n\0")
+            await client.wait_closed()
+    last = lines_of(caplog)[-1]
+    assert last.startswith("from the program's own stream: invalid input: ")
 
 
 class Book:
@@ -135,7 +148,7 @@ async def test_wire_log_when_frames_go_every_way_then_it_is_what_the_peer_has_se
                     async with client.transaction():
                         raise LookupError
         seen = [str(frame) for frame in peer.received]
-    logged = [record.getMessage() for record in caplog.records if record.name == NAME]
+    logged = lines_of(caplog)
     assert [line.removeprefix(f"to {url}: ") for line in logged if line.startswith("to ")] == seen
     assert [line.removeprefix(f"from {url}: ") for line in logged if line.startswith("from ")] == book.lines
     assert "hush" not in caplog.text
@@ -159,10 +172,7 @@ async def test_wire_log_when_the_link_breaks_within_a_frame_then_that_is_logged_
                 await trio.testing.wait_all_tasks_blocked()
                 nursery.start_soon(close)
                 await client.send("/queue/a", b"x" * 8_000_000, receipt=True)
-    commands = [
-        record.getMessage().partition(": ")[2].partition(" ")[0] for record in caplog.records if record.name == NAME
-    ]
-    assert commands == ["CONNECT", "CONNECTED", "SEND"]
+    assert commands_of(lines_of(caplog)) == ["CONNECT", "CONNECTED", "SEND"]
 
 
 async def test_wire_log_when_connect_is_refused_then_the_refusal_is_there(caplog: pytest.LogCaptureFixture) -> None:
@@ -178,7 +188,7 @@ async def test_wire_log_when_connect_is_refused_then_the_refusal_is_there(caplog
         with pytest.raises(trio_stomp.ConnectError):
             async with trio_stomp.connect(peer.url):
                 pass
-    lines = [record.getMessage() for record in caplog.records if record.name == NAME]
+    lines = lines_of(caplog)
     assert lines[1:] == [f"from {url}: ERROR [('message', 'no')]"]
 
 

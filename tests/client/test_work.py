@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -28,22 +28,33 @@ async def put(broker: Broker, *bodies: str, headers: dict[str, str] | None = Non
 
 
 @asynccontextmanager
-async def jobs(broker: Broker, prefetch: int = 100) -> AsyncGenerator[Subscription]:
+async def jobs(broker: Broker, prefetch: int = 100, seconds: float = math.inf) -> AsyncGenerator[Subscription]:
+    """A subscription to the jobs, and a time after which its block is canceled."""
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/jobs", prefetch=prefetch) as subscription,
     ):
-        yield subscription
+        with trio.move_on_after(seconds):  # noqa: ASYNC100  # it is the block that waits
+            yield subscription
+
+
+class Handler:
+    """Notes the text of each message that it handles, and fails with some of them."""
+
+    def __init__(self, *bad: str, seconds: float = 0) -> None:
+        self.handled: list[str] = []
+        self._bad = bad
+        self._seconds = seconds
+
+    async def __call__(self, message: Message) -> None:
+        await trio.sleep(self._seconds)
+        self.handled.append(message.text)
+        if message.text in self._bad:
+            raise ValueError("never")
 
 
 def left(broker: Broker) -> int:
     return broker.depth("/queue/jobs")
-
-
-async def dead(broker: Broker, count: int) -> list[Message]:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/dead", ack="auto") as subscription:
-            return [await anext(subscription) for _ in range(count)]
 
 
 async def test_work_when_handlers_return_then_all_are_acknowledged_and_no_more_than_workers_run(
@@ -61,9 +72,8 @@ async def test_work_when_handlers_return_then_all_are_acknowledged_and_no_more_t
         running -= 1
         handled.append(message.text)
 
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(20):
-            await subscription.work(handle, workers=5)
+    async with jobs(broker, seconds=20) as subscription:
+        await subscription.work(handle, workers=5)
     assert sorted(handled, key=int) == [str(number) for number in range(50)]
     assert most == 5
     assert left(broker) == 0
@@ -85,9 +95,8 @@ async def test_work_when_messages_have_a_key_then_each_key_keeps_its_order_even_
             raise RuntimeError("not yet")
         handled[message.headers["account"]].append(int(message.text))
 
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(100):
-            await subscription.work(handle, workers=8, key="account", retry=Retry(first_delay=3, random=lambda: 1.0))
+    async with jobs(broker, seconds=100) as subscription:
+        await subscription.work(handle, workers=8, key="account", retry=Retry(first_delay=3, random=lambda: 1.0))
     assert {key: len(numbers) for key, numbers in handled.items()} == {"0": 20, "1": 20, "2": 20}
     assert all(numbers == sorted(numbers) for numbers in handled.values())
     assert failed
@@ -106,11 +115,10 @@ async def test_work_when_one_key_backs_off_then_the_others_go_on(
         if message.text == "bad" and len(times) < 4:
             raise RuntimeError("later")
 
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(100):
-            await subscription.work(
-                handle, workers=1, key=lambda message: message.text, retry=Retry(first_delay=10, random=lambda: 1.0)
-            )
+    async with jobs(broker, seconds=100) as subscription:
+        await subscription.work(
+            handle, workers=1, key=lambda message: message.text, retry=Retry(first_delay=10, random=lambda: 1.0)
+        )
     assert [text for text, _ in times] == ["bad", "good", "good", "bad"]
     assert times[2][1] < 1
     assert times[3][1] >= 10
@@ -120,24 +128,16 @@ async def test_work_when_a_message_is_poison_then_it_is_put_aside_with_its_cause
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, "poison", "fine", headers={"shop": "7"})
-    tried: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        tried.append(message.text)
-        if message.text == "poison":
-            raise ValueError("no such article")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(100):
-            await subscription.work(handle, workers=1, retry=AT_ONCE, dead_letter="/queue/dead")
-    assert sorted(tried) == ["fine", "poison", "poison", "poison"]
+    handle = Handler("poison")
+    async with jobs(broker, seconds=100) as subscription:
+        await subscription.work(handle, workers=1, retry=AT_ONCE, dead_letter="/queue/dead")
+    assert sorted(handle.handled) == ["fine", "poison", "poison", "poison"]
     assert left(broker) == 0
-    (letter,) = await dead(broker, 1)
-    assert letter.text == "poison"
+    (letter,) = broker.messages("/queue/dead")
+    assert letter.body == b"poison"
     assert letter.headers["shop"] == "7"
     assert letter.headers["x-error-type"] == "builtins.ValueError"
-    assert letter.headers["x-error-message"] == "no such article"
+    assert letter.headers["x-error-message"] == "never"
     assert letter.headers["x-attempts"] == "3"
     assert letter.headers["x-original-destination"] == "/queue/jobs"
 
@@ -146,18 +146,10 @@ async def test_work_when_the_broker_has_dead_letters_then_they_are_used_without_
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, "poison")
-
-    handled: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        handled.append(message.text)
-        raise ValueError("never")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, retry=ONCE)
-    assert handled == ["poison"]
+    handle = Handler("poison")
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle, retry=ONCE)
+    assert handle.handled == ["poison"]
     assert left(broker) == 0
     assert broker.depth("/queue/dead-letter") == 1
 
@@ -191,14 +183,9 @@ async def test_work_when_a_message_is_given_up_then_the_log_counts_its_attempts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     await put(broker, "poison")
-
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        raise ValueError("never")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, retry=Retry(attempts=attempts, first_delay=0), dead_letter="/queue/dead")
+    retry = Retry(attempts=attempts, first_delay=0)
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(Handler("poison"), retry=retry, dead_letter="/queue/dead")
     assert words in caplog.text
 
 
@@ -206,20 +193,12 @@ async def test_work_when_an_error_is_not_worth_a_retry_then_it_is_put_aside_at_o
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, "a")
-    tried = 0
-
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        nonlocal tried
-        tried += 1
-        raise ValueError("never")
-
+    handle = Handler("a")
     retry = Retry(attempts=9, retry_on=lambda error: not isinstance(error, ValueError))
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, retry=retry, dead_letter=lambda message: f"/queue/{'dead'}")
-    assert tried == 1
-    assert len(await dead(broker, 1)) == 1
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle, retry=retry, dead_letter=lambda message: f"/queue/{'dead'}")
+    assert handle.handled == ["a"]
+    assert broker.depth("/queue/dead") == 1
 
 
 async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_count(
@@ -229,19 +208,11 @@ async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_cou
     for _ in range(2):
         async with jobs(broker) as subscription:
             await anext(subscription)  # and die of it
-    tried = 0
-
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        nonlocal tried
-        tried += 1
-        raise ValueError("again")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, retry=AT_ONCE, dead_letter="/queue/dead")
-    assert tried == 1
-    (letter,) = await dead(broker, 1)
+    handle = Handler("a")
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle, retry=AT_ONCE, dead_letter="/queue/dead")
+    assert handle.handled == ["a"]
+    (letter,) = broker.messages("/queue/dead")
     assert letter.headers["x-attempts"] == "3"
 
 
@@ -257,70 +228,47 @@ async def test_work_when_the_handler_settles_by_itself_then_that_stands(
             await message.ack()
             raise RuntimeError("too late")
 
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle)
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle)
     assert left(broker) == 0
     assert broker.depth("/queue/dead-letter") == 1
     assert "failed after it had settled" in caplog.text
 
 
-async def test_work_when_the_key_function_fails_then_that_is_the_messages_failure(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+def five_or_a_list(text: str) -> object:
+    return text if text == "5" else [text]
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        pytest.param(int, "builtins.ValueError", id="fails"),
+        pytest.param(five_or_a_list, "builtins.TypeError", id="cannot be hashed"),
+    ],
+)
+async def test_work_when_the_key_is_of_no_use_then_that_is_the_messages_failure(
+    broker: Broker, key: Callable[[str], Hashable], error: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, "no number", "5")
-    handled: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        handled.append(message.text)
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(
-                handle, key=lambda message: int(message.text), retry=AT_ONCE, dead_letter="/queue/dead"
-            )
-    assert handled == ["5"]
-    (letter,) = await dead(broker, 1)
-    assert letter.headers["x-error-type"] == "builtins.ValueError"
-
-
-async def test_work_when_the_key_cannot_be_hashed_then_that_is_the_messages_failure(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "a")
-
-    async def handle(_message: Message) -> None:  # noqa: ASYNC124  # a handler has to be async
-        raise AssertionError("its key is a list")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(
-                handle,
-                key=lambda message: [message.text],  # type: ignore[arg-type, return-value]  # what is refused
-                retry=ONCE,
-                dead_letter="/queue/dead",
-            )
-    (letter,) = await dead(broker, 1)
-    assert letter.headers["x-error-type"] == "builtins.TypeError"
+    handle = Handler()
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle, key=lambda message: key(message.text), retry=AT_ONCE, dead_letter="/queue/dead")
+    assert handle.handled == ["5"]
+    (letter,) = broker.messages("/queue/dead")
+    assert letter.headers["x-error-type"] == error
 
 
 async def test_work_when_a_key_comes_again_after_its_messages_are_finished_then_it_is_handled(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    handled: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        handled.append(message.text)
-
+    handle = Handler()
     async with jobs(broker) as subscription, trio.open_nursery() as nursery:
         nursery.start_soon(partial(subscription.work, handle, key="account"))
         for body in "abc":
             await put(broker, body, headers={"account": "1"})
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
-    assert handled == ["a", "b", "c"]
+    assert handle.handled == ["a", "b", "c"]
 
 
 async def test_work_when_handlers_acknowledge_early_then_the_pool_holds_no_more_than_the_prefetch(
@@ -343,23 +291,6 @@ async def test_work_when_handlers_acknowledge_early_then_the_pool_holds_no_more_
     assert taken == [3, 5, 7, 9]
 
 
-async def test_work_when_no_decoder_was_chosen_then_a_body_that_is_no_text_is_the_handlers_business(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    broker.publish("/queue/jobs", b"\xff", headers=[("content-type", "text/plain")])
-    handled: list[bytes] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        handled.append(message.body)
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, retry=ONCE)
-    assert handled == [b"\xff"]
-    assert left(broker) == broker.depth("/queue/dead-letter") == 0
-
-
 async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_another(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -371,17 +302,13 @@ async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_
         buried.append(trio.current_time() - began)
         return "/queue/dead"
 
-    async def handle(_message: Message) -> None:  # noqa: ASYNC124  # a handler has to be async
-        raise AssertionError("the key function has failed")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(30):
-            await subscription.work(
-                handle,
-                key=lambda message: int(message.text),
-                retry=Retry(attempts=2, first_delay=5, max_delay=5, random=lambda: 1.0),
-                dead_letter=bury,
-            )
+    async with jobs(broker, seconds=30) as subscription:
+        await subscription.work(
+            Handler(),
+            key=lambda message: int(message.text),
+            retry=Retry(attempts=2, first_delay=5, max_delay=5, random=lambda: 1.0),
+            dead_letter=bury,
+        )
     assert buried == pytest.approx([5, 5, 5])
 
 
@@ -389,33 +316,20 @@ async def test_work_when_it_may_hold_a_single_message_then_it_takes_one_after_th
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, *"abc")
-    handled: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.sleep(1)
-        handled.append(message.text)
-
-    async with jobs(broker, prefetch=1) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, workers=1)
-    assert handled == ["a", "b", "c"]
+    handle = Handler(seconds=1)
+    async with jobs(broker, prefetch=1, seconds=10) as subscription:
+        await subscription.work(handle, workers=1)
+    assert handle.handled == ["a", "b", "c"]
 
 
 async def test_work_when_a_message_lacks_the_key_header_then_it_is_handled_by_itself(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, *"abc")
-    began = trio.current_time()
-    ended: list[float] = []
-
-    async def handle(_message: Message) -> None:
-        await trio.sleep(1)
-        ended.append(trio.current_time() - began)
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, key="account")
-    assert ended == pytest.approx([1, 1, 1])
+    handle = Handler(seconds=1)
+    async with jobs(broker, seconds=1.5) as subscription:
+        await subscription.work(handle, key="account", drain_timeout=0)
+    assert sorted(handle.handled) == ["a", "b", "c"]
 
 
 async def test_drain_when_cancelled_then_what_runs_ends_and_the_rest_is_given_back(
@@ -441,18 +355,12 @@ async def test_drain_when_the_client_is_cancelled_too_then_what_was_handled_is_a
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await put(broker, "a", "b")
-    handled: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.sleep(1)
-        handled.append(message.text)
-
+    handle = Handler(seconds=1)
     with trio.move_on_after(0.5):
         async with jobs(broker) as subscription:
             await subscription.work(handle, workers=1)
     await broker.wait_until(lambda: broker.unacknowledged("/queue/jobs") == 0)
-
-    assert handled == ["a"]
+    assert handle.handled == ["a"]
     assert left(broker) == 1
 
 
@@ -462,13 +370,8 @@ async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_the
 ) -> None:
     await put(broker, "a", "b")
     began = trio.current_time()
-
-    async def handle(_message: Message) -> None:
-        await trio.sleep_forever()
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(1):
-            await subscription.work(handle, drain_timeout=seconds)
+    async with jobs(broker, seconds=1) as subscription:
+        await subscription.work(Handler(seconds=math.inf), drain_timeout=seconds)
     assert trio.current_time() - began == pytest.approx(1 + seconds)
     assert left(broker) == 2
     assert "2 handlers" in caplog.text
@@ -497,14 +400,8 @@ async def test_drain_when_a_message_waits_for_its_retry_then_it_is_not_waited_fo
 ) -> None:
     await put(broker, "a")
     began = trio.current_time()
-
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        raise RuntimeError("later")
-
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(1):
-            await subscription.work(handle, retry=Retry(first_delay=30, random=lambda: 1.0), drain_timeout=20)
+    async with jobs(broker, seconds=1) as subscription:
+        await subscription.work(Handler("a"), retry=Retry(first_delay=30, random=lambda: 1.0), drain_timeout=20)
     assert trio.current_time() - began == pytest.approx(1)
     assert left(broker) == 1
 
@@ -557,13 +454,8 @@ async def test_work_when_the_dead_letter_destination_is_refused_then_the_broker_
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             await client.send("/queue/dead", "it is full", receipt=True)
         async with jobs(broker) as subscription:
-
-            async def handle(_message: Message) -> None:
-                await trio.lowlevel.checkpoint()
-                raise ValueError("never")
-
             with pytest.raises(BrokerError):
-                await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
+                await subscription.work(Handler("poison"), retry=ONCE, dead_letter="/queue/dead")
 
 
 async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(
@@ -571,16 +463,12 @@ async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(
 ) -> None:
     await put(broker, "poison")
 
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        raise ValueError("never")
-
     def choose(_message: Message) -> str:
         raise LookupError("nowhere")
 
     async with jobs(broker) as subscription:
         with pytest.raises(LookupError, match="nowhere"):
-            await subscription.work(handle, retry=ONCE, dead_letter=choose)
+            await subscription.work(Handler("poison"), retry=ONCE, dead_letter=choose)
     assert left(broker) == 1
 
 
@@ -593,10 +481,9 @@ async def test_work_when_a_handler_raises_a_group_then_it_is_a_failure_like_any_
         await trio.lowlevel.checkpoint()
         raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])
 
-    async with jobs(broker) as subscription:
-        with trio.move_on_after(10):
-            await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
-    (letter,) = await dead(broker, 1)
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
+    (letter,) = broker.messages("/queue/dead")
     assert letter.headers["x-error-type"] == "builtins.ExceptionGroup"
 
 
@@ -622,43 +509,26 @@ async def test_work_when_the_report_is_turned_off_then_a_handler_that_blocks_is_
     broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await put(broker, "a")
-    handled: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        handled.append(message.text)
-
+    handle = Handler()
     async with jobs(broker) as subscription:
         with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
             await subscription.work(handle, report_blocking_after=0)
-        assert "handle has blocked the event loop" in caplog.text
+        assert "has blocked the event loop" in caplog.text
         caplog.clear()
         await put(broker, "b")
         with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
             await subscription.work(handle, report_blocking_after=math.inf)
-    assert (handled, caplog.records) == (["a", "b"], [])
+    assert (handle.handled, caplog.records) == (["a", "b"], [])
 
 
 async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    ended = trio.Event()
-
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        raise AssertionError
-
-    async with trio.open_nursery() as nursery:
-        async with client.subscribe("/queue/jobs") as subscription:
-
-            async def work() -> None:
-                await subscription.work(handle)
-                ended.set()
-
-            nursery.start_soon(work)
-            await trio.sleep(1)
-        with trio.fail_after(5):
-            await ended.wait()
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            async with client.subscribe("/queue/jobs") as subscription:
+                nursery.start_soon(subscription.work, Handler())  # noqa: ASYNC111  # it ends with the subscription
+                await trio.sleep(1)
 
 
 @pytest.mark.parametrize(
@@ -668,42 +538,32 @@ async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
 async def test_work_when_an_argument_cannot_be_meant_then_it_says_so(
     broker: Broker, autojump_clock: trio.testing.MockClock, wrong: dict[str, int], said: str
 ) -> None:
-    async def handle(_message: Message) -> None: ...
-
     async with jobs(broker) as subscription:
         with pytest.raises(LocalProtocolError, match=said):
-            await subscription.work(handle, **wrong)  # type: ignore[arg-type]  # the point of the test
+            await subscription.work(Handler(), **wrong)  # type: ignore[arg-type]  # the point of the test
 
 
 async def test_work_when_the_subscription_settles_nothing_then_it_is_refused(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async def handle(_message: Message) -> None: ...
-
     async with client.subscribe("/queue/jobs", ack="auto") as subscription:
         with pytest.raises(LocalProtocolError, match="needs ack='client-individual'"):
-            await subscription.work(handle)
+            await subscription.work(Handler())
 
 
 async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_begun(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    begun: list[str] = []
-
-    async def handle(message: Message) -> None:
-        begun.append(message.text)
-        await trio.lowlevel.checkpoint()
-        raise ValueError(message.text)
-
+    handle = Handler("bad", "next", "last")
     # It has no certain dead letters, so that the error ends the pool.
     async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/4.1")) as broker:
         await put(broker, "bad", "next", "last")
         began = trio.current_time()
         async with jobs(broker) as subscription:
-            with trio.move_on_after(60), pytest.raises(ValueError, match="bad"):
+            with trio.move_on_after(60), pytest.raises(ValueError, match="never"):
                 await subscription.work(handle, workers=1, retry=ONCE)
         assert trio.current_time() - began < 1
-    assert begun == ["bad"]
+    assert handle.handled == ["bad"]
 
 
 @pytest.mark.parametrize("recovers", [True, False])
@@ -736,13 +596,7 @@ async def test_work_when_a_message_is_finished_then_another_one_with_its_id_has_
 async def test_work_when_it_comes_twice_by_its_stable_id_then_attempts_count_together_and_otherwise_each_by_itself(
     broker: Broker, autojump_clock: trio.testing.MockClock, headers: dict[str, str] | None, handled: list[str]
 ) -> None:
-    bodies: list[str] = []
-
-    async def handle(message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        bodies.append(message.text)
-        raise ValueError
-
+    handle = Handler("1", "2")
     retry = Retry(attempts=2, first_delay=5, max_delay=5, random=lambda: 1.0)
     async with jobs(broker) as subscription, trio.open_nursery() as nursery:
         nursery.start_soon(partial(subscription.work, handle, retry=retry, dead_letter="/queue/dead"))
@@ -752,4 +606,4 @@ async def test_work_when_it_comes_twice_by_its_stable_id_then_attempts_count_tog
         await put(broker, "2", headers=headers)
         await trio.sleep(20)
         nursery.cancel_scope.cancel()
-    assert sorted(bodies) == handled
+    assert sorted(handle.handled) == handled

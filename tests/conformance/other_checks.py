@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from tests.conformance.decode_checks import check_decode, decode_chunks, frame_decoder
 from tests.conformance.vectors import Json, Vector, pairs, sequence, text
@@ -74,79 +76,65 @@ def _check_validate(vector: Vector) -> list[str]:
 
 def _check_negotiate(vector: Vector) -> list[str]:
     data = vector.octets("input_hex")
-    fields = {"version": "negotiate", **vector.fields}
-    asked = Vector(
-        id=vector.id,
-        kind=vector.kind,
-        title=vector.title,
-        rows=vector.rows,
-        ambiguous=vector.ambiguous,
-        lenient=vector.lenient,
-        fields=fields,
-        expected=vector.expected,
-    )
-    problems: list[str] = []
-    in_bytes = [data[at : at + 1] for at in range(len(data))]
-    for chunks, accelerate in (([data], True), ([data], False), (in_bytes, True), (in_bytes, False)):
+    asked = replace(vector, fields={"version": "negotiate", **vector.fields})
+
+    def agreed(chunks: list[bytes], *, accelerate: bool) -> dict[str, Json]:
         outcome = decode_chunks(asked, chunks, accelerate=accelerate)
-        found: Json = None if outcome.version is None else outcome.version.value
-        failure = outcome.error
-        if found is None and failure is None:
-            failure = RemoteProtocolError("the first frame agrees on no version")
-        problem = _compare(vector.expected, {"version": found}, failure)
-        problems += [] if problem is None else [problem]
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.version is None:
+            raise RemoteProtocolError("the first frame agrees on no version")
+        return {"version": outcome.version.value}
+
+    problems: list[str] = []
+    for chunks in ([data], [data[at : at + 1] for at in range(len(data))]):
+        for accelerate in (True, False):
+            problems += _compare(vector, partial(agreed, chunks, accelerate=accelerate))
     return problems
 
 
-def _check_heart_beat(vector: Vector) -> list[str]:
-    def offer(name: str) -> HeartBeatOffer:
-        value = vector.fields.get(name)
-        return HeartBeatOffer.parse(None if value is None else text(value))
+def _optional_text(vector: Vector, name: str) -> str | None:
+    value = vector.fields.get(name)
+    return None if value is None else text(value)
 
-    found: dict[str, Json] = {}
-    failure: Exception | None = None
-    try:
-        terms = offer("connect").agree(server=offer("connected"))
-        found = {"client_sends_ms": terms.client_sends_ms, "server_sends_ms": terms.server_sends_ms}
-    except RemoteProtocolError as error:
-        failure = error
-    problem = _compare(vector.expected, found, failure)
-    return [] if problem is None else [problem]
+
+def _check_heart_beat(vector: Vector) -> list[str]:
+    def agreed() -> dict[str, Json]:
+        client, server = (HeartBeatOffer.parse(_optional_text(vector, name)) for name in ("connect", "connected"))
+        terms = client.agree(server=server)
+        return {"client_sends_ms": terms.client_sends_ms, "server_sends_ms": terms.server_sends_ms}
+
+    return _compare(vector, agreed)
 
 
 def _check_content_type(vector: Vector) -> list[str]:
-    value = vector.fields.get("content_type")
-    found: dict[str, Json] = {}
-    failure: Exception | None = None
-    try:
-        content = text_of(vector.octets("body_hex"), None if value is None else text(value))
-        found = {"binary": True} if content is None else {"text": content}
-    except UnicodeError as error:
-        failure = error
-    problem = _compare(vector.expected, found, failure)
-    return [] if problem is None else [problem]
+    def read() -> dict[str, Json]:
+        content = text_of(vector.octets("body_hex"), _optional_text(vector, "content_type"))
+        return {"binary": True} if content is None else {"text": content}
+
+    return _compare(vector, read)
 
 
 def _check_server_header(vector: Vector) -> list[str]:
-    found: dict[str, Json] = {}
-    failure: Exception | None = None
-    try:
+    def parsed() -> dict[str, Json]:
         info = ServerInfo.parse(text(vector.fields["value"]))
-        found = {"name": info.name, "version": info.version, "comments": list(info.comments)}
-    except RemoteProtocolError as error:
-        failure = error
-    problem = _compare(vector.expected, found, failure)
-    return [] if problem is None else [problem]
+        return {"name": info.name, "version": info.version, "comments": list(info.comments)}
+
+    return _compare(vector, parsed)
 
 
-def _compare(expected: dict[str, Json], found: dict[str, Json], failure: Exception | None) -> str | None:
-    """What differs between an expectation and what came: an error where one is expected, the same values otherwise."""
-    if expected.get("error") is not None:
-        return None if failure is not None else f"{found}, expected an error"
-    if failure is not None:
-        return f"error: {failure}, expected {expected}"
+def _compare(vector: Vector, find: Callable[[], dict[str, Json]]) -> list[str]:
+    """What differs between an expectation and what is found: an error where one is expected, else the same values."""
+    expected = vector.expected
+    is_refused = expected.get("error") is not None
+    try:
+        found = find()
+    except (RemoteProtocolError, UnicodeError) as error:
+        return [] if is_refused else [f"error: {error}, expected {expected}"]
+    if is_refused:
+        return [f"{found}, expected an error"]
     wanted = {name: value for name, value in expected.items() if name != "error"}
-    return None if wanted == {name: found.get(name) for name in wanted} else f"{found}, expected {wanted}"
+    return [] if wanted == {name: found.get(name) for name in wanted} else [f"{found}, expected {wanted}"]
 
 
 _CHECKS: dict[str, Callable[[Vector], list[str]]] = {

@@ -33,6 +33,9 @@ def filled(unit: bytes, size: int) -> bytes:
 STREAMS: dict[str, Callable[[int], bytes]] = {
     "small frames": lambda size: SHORT * (size // len(SHORT)),
     "small frames with CRLF": lambda size: filled(SHORT.replace(b"\n", b"\r\n"), size),
+    "small frames with CRLF, and one with LF behind them": lambda size: (
+        SHORT.replace(b"\n", b"\r\n") * (size // len(SHORT)) + SHORT
+    ),
     "small frames with escapes": lambda size: filled(HEAD + b"a\\c:b\\n\n\nx\0", size),
     "tiny frames": lambda size: filled(b"ERROR\n\n\0", size),
     "one long value": lambda size: HEAD + b"k:" + b"v" * size + b"\n\n\0",

@@ -26,11 +26,7 @@ def test_rows_when_named_by_a_test_or_vector_then_they_exist() -> None:
 
 
 def test_tests_when_they_are_methods_of_a_class_then_their_rows_are_found() -> None:
-    shown = {test for tests in shown_by().values() for test in tests}
-    assert (
-        "tests/testing/test_broker_commands.py::TestSend::test_send_when_destination_is_unknown_then_error_and_close"
-        in shown
-    )
+    assert any("::Test" in test and "::test_" in test for tests in shown_by().values() for test in tests)
 
 
 def test_rows_named_when_a_range_then_spelled_out() -> None:

@@ -11,7 +11,6 @@ from tests.kit.streams import abort
 from tests.kit.tapped_stream import TappedStream, frames_of
 from tests.testing.raw_client import connected as connected_raw
 from trio_stomp import (
-    AckMode,
     AuthenticationError,
     BrokerError,
     ConnectError,
@@ -20,21 +19,11 @@ from trio_stomp import (
     HeartBeatTimeout,
     LimitExceeded,
     Limits,
-    LocalProtocolError,
     Publication,
     StompError,
     UnconfirmedError,
 )
-from trio_stomp.protocol import (
-    ClientProtocol,
-    ConnectRequested,
-    Decoder,
-    HeartBeatOffer,
-    MessagesReceived,
-    ReceiptsReceived,
-    Role,
-    ServerProtocol,
-)
+from trio_stomp.protocol import Decoder, Role
 from trio_stomp.testing import (
     AnswerConnect,
     BrokerOptions,
@@ -48,15 +37,6 @@ from trio_stomp.types import Command, Frame, Headers, Version
 pytestmark = pytest.mark.anyio
 on_each_loop = on_loops(*LOOPS_OF_BROKER)
 over_sockets = on_loops(*REAL_LOOPS_OF_BROKER)
-
-
-def connected(version: str = "1.2") -> ClientProtocol:
-    """A client's session that stands."""
-    protocol = ClientProtocol(versions=[Version(version)])
-    protocol.connect(host="h")
-    line = "" if version == "1.0" else f"version:{version}\n"
-    protocol.receive_data(f"CONNECTED\n{line}\n\0".encode())
-    return protocol
 
 
 # --- the codec --------------------------------------------------------------------------------------------------------
@@ -181,13 +161,6 @@ async def test_host_when_named_by_option_or_url_then_that_and_otherwise_the_root
                 raise AssertionError
 
 
-def test_connect_when_it_has_no_heart_beat_then_the_offer_is_none() -> None:
-    """Row 12-CONN-13."""
-    (event,) = ServerProtocol().receive_data(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
-    assert isinstance(event, ConnectRequested)
-    assert event.offer == HeartBeatOffer(can_ms=0, want_ms=0)
-
-
 @on_each_loop
 async def test_disconnect_when_the_session_never_stood_then_it_is_not_sent() -> None:
     """Row draft-LEN-7."""
@@ -210,19 +183,6 @@ async def test_disconnect_when_1_0_then_it_has_a_receipt_too() -> None:
         trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client,
     ):
         assert await client.disconnect() is DisconnectResult.RECEIPT
-
-
-def test_message_when_it_comes_between_disconnect_and_its_receipt_then_reported() -> None:
-    """Row all-DISC-5."""
-    protocol = connected()
-    protocol.subscribe("s", "/q", AckMode.AUTO)
-    protocol.disconnect("bye")
-    events = protocol.receive_data(
-        b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\n\nx\0RECEIPT\nreceipt-id:bye\n\n\0"
-    )
-    assert [type(event) for event in events] == [MessagesReceived, ReceiptsReceived]
-    with pytest.raises(LocalProtocolError, match="disconnecting"):
-        protocol.send("/q", b"")
 
 
 @on_each_loop
@@ -493,37 +453,3 @@ async def test_message_when_1_0_and_not_acknowledged_then_it_is_not_consumed() -
             await anext(subscription)
         await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
         assert broker.depth("/queue/a") == 1
-
-
-@on_each_loop
-@pytest.mark.parametrize(
-    "frame", [b"ACK\nid:unknown\n\n\0", b"UNSUBSCRIBE\nid:unknown\n\n\0", b"COMMIT\ntransaction:unknown\n\n\0"]
-)
-async def test_frame_when_it_names_nothing_that_is_there_then_the_broker_sends_an_error(frame: bytes) -> None:
-    """Rows 1x-ACK-4, 1x-UNSUB-2, all-TX-7."""
-    async with open_broker(listen=False) as broker, broker.connect_stream() as stream:
-        await stream.send_all(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0" + frame)
-        received = b""
-        with anyio.fail_after(10):
-            while chunk := await stream.receive_some():
-                received += chunk
-        assert b"ERROR\n" in received
-
-
-def test_unsubscribe_when_the_id_is_not_in_use_then_refused_here() -> None:
-    """Row 1x-UNSUB-2."""
-    protocol = connected()
-    with pytest.raises(LocalProtocolError, match="no subscription with id 'mine' is open"):
-        protocol.unsubscribe("mine")
-
-
-def test_transaction_when_1_0_then_send_and_ack_may_name_it() -> None:
-    """Row 10-TX-8."""
-    protocol = connected("1.0")
-    protocol.subscribe("s", "/q", AckMode.CLIENT)
-    (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\nx\0")
-    assert isinstance(event, MessagesReceived)
-    protocol.begin("t")
-    assert b"\ntransaction:t\n" in protocol.send("/q", b"x", transaction="t")
-    assert b"\ntransaction:t\n" in protocol.acknowledge(Command.ACK, event.frames[0].headers, "s", transaction="t")
-    assert protocol.end(Command.COMMIT, "t") == b"COMMIT\ntransaction:t\n\n\0"

@@ -124,17 +124,11 @@ def test_example_when_read_then_it_avoids_the_phrases(example: Path) -> None:
 
 
 @pytest.mark.parametrize("module", sorted((ROOT / "trio_stomp").rglob("*.py")), ids=name_of)
-def test_messages_when_read_then_they_avoid_the_phrases(module: Path) -> None:
-    found = [each for text in messages_of(module.read_text("utf-8")) for each in found_in(text, PHRASES)]
+def test_module_when_read_then_its_messages_docstrings_and_comments_avoid_the_phrases(module: Path) -> None:
+    source = module.read_text("utf-8")
+    texts = [QUOTATION.sub("", CODE.sub("", text)) for text in texts_of_example(source)]
 
-    assert found == []
-
-
-@pytest.mark.parametrize("module", sorted((ROOT / "trio_stomp").rglob("*.py")), ids=name_of)
-def test_docstrings_when_read_then_they_avoid_the_phrases(module: Path) -> None:
-    texts = (QUOTATION.sub("", CODE.sub("", text)) for text in texts_of_example(module.read_text("utf-8")))
-
-    assert [each for text in texts for each in found_in(text, PHRASES)] == []
+    assert [each for text in (*messages_of(source), *texts) for each in found_in(text, PHRASES)] == []
 
 
 @pytest.mark.parametrize("page", SHOWN_ON_CODE_HOSTS, ids=name_of)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.examples.started import DEADLINE, command_of, lines_of
 from trio_stomp.errors import ConnectError
-from trio_stomp.testing import AnswerConnect, Broker, ThreadedBroker, run_broker_in_thread
+from trio_stomp.testing import AnswerConnect, Broker, ThreadedBroker
 
 pytest.importorskip("faststream.rabbit", reason="faststream comes with the group `examples`")
 
@@ -25,9 +26,8 @@ ATTEMPTS_THAT_FAIL = 4
 
 
 @pytest.fixture
-def stomp() -> Generator[ThreadedBroker]:
-    with run_broker_in_thread() as running:
-        yield running
+def stomp(stomp_broker_thread: ThreadedBroker) -> ThreadedBroker:
+    return stomp_broker_thread
 
 
 def send(stomp: ThreadedBroker, *orders: bytes) -> None:
@@ -55,13 +55,20 @@ def in_time(test: Coroutine[object, object, None]) -> None:
     asyncio.run(limited())
 
 
+@asynccontextmanager
+async def service(stomp: ThreadedBroker, rabbit: RabbitBroker | None = None) -> AsyncGenerator[RabbitBroker]:
+    """The service, with a stand-in for RabbitMQ."""
+    rabbit = rabbit or RabbitBroker()
+    app = make_app(stomp.url, rabbit)
+    async with TestRabbitBroker(rabbit), TestApp(app):
+        yield rabbit
+
+
 def test_order_when_it_arrives_by_stomp_then_faststream_handles_it_and_its_invoice_leaves_by_stomp(
     stomp: ThreadedBroker,
 ) -> None:
     async def test() -> None:
-        rabbit = RabbitBroker()
-        app = make_app(stomp.url, rabbit)
-        async with TestRabbitBroker(rabbit), TestApp(app):
+        async with service(stomp):
             send(stomp, TEA)
             await until(stomp, INVOICES, 1)
 
@@ -73,9 +80,7 @@ def test_order_when_it_arrives_by_stomp_then_faststream_handles_it_and_its_invoi
 
 def test_order_when_it_arrives_by_faststreams_broker_then_its_invoice_leaves_by_stomp(stomp: ThreadedBroker) -> None:
     async def test() -> None:
-        rabbit = RabbitBroker()
-        app = make_app(stomp.url, rabbit)
-        async with TestRabbitBroker(rabbit), TestApp(app):
+        async with service(stomp) as rabbit:
             await rabbit.publish(Order(item="tea"), "orders")
 
     in_time(test())
@@ -84,9 +89,7 @@ def test_order_when_it_arrives_by_faststreams_broker_then_its_invoice_leaves_by_
 
 def test_order_when_it_makes_no_sense_then_dead_lettered_and_the_next_one_is_handled(stomp: ThreadedBroker) -> None:
     async def test() -> None:
-        rabbit = RabbitBroker()
-        app = make_app(stomp.url, rabbit)
-        async with TestRabbitBroker(rabbit), TestApp(app):
+        async with service(stomp):
             send(stomp, b'{"thing": "tea"}', TEA)
             await until(stomp, INVOICES, 1)
             await until(stomp, FAILED, 1)
@@ -109,9 +112,7 @@ def test_order_when_faststreams_broker_is_down_then_it_waits_and_is_handled_afte
             return await call_next(cmd)
 
     async def test() -> None:
-        rabbit = RabbitBroker(middlewares=[Outage])
-        app = make_app(stomp.url, rabbit)
-        async with TestRabbitBroker(rabbit), TestApp(app):
+        async with service(stomp, RabbitBroker(middlewares=[Outage])):
             send(stomp, TEA)
             await until(stomp, INVOICES, 1)
 
@@ -123,9 +124,7 @@ def test_order_when_faststreams_broker_is_down_then_it_waits_and_is_handled_afte
 
 def test_service_when_its_stomp_connection_is_lost_then_handles_orders_after_it(stomp: ThreadedBroker) -> None:
     async def test() -> None:
-        rabbit = RabbitBroker()
-        app = make_app(stomp.url, rabbit)
-        async with TestRabbitBroker(rabbit), TestApp(app):
+        async with service(stomp):
             await asyncio.to_thread(stomp.call, Broker.drop_connections)
             send(stomp, TEA)
             await until(stomp, INVOICES, 1)

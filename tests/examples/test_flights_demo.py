@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import flights_demo
@@ -11,20 +10,13 @@ import pytest
 from flights.records import DataMissing
 
 import trio_stomp
+from tests.examples.started import DEADLINE, command_of
 from trio_stomp.testing import BrokerOptions, run_broker_in_thread
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-DEMO = ROOT / "examples" / "flights_demo.py"
 
 
 def test_demo_when_started_then_every_flight_is_accounted_for() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", DEMO, "--rows", "600", "--workers", "2"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = command_of("flights_demo.py", "--rows", "600", "--workers", "2")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert "ok   sent and confirmed: 600 of 600" in lines

@@ -23,11 +23,11 @@ def report(number: int, delay: int | None = 5) -> DelayReport:
 def test_ledger_when_all_arrives_once_then_it_is_finished_and_clean() -> None:
     ledger = Ledger(10)
     ledger.confirm(flights(1, 2))
-    ledger.all_sent()
     ledger.handle(report(1), routed=False)
     ledger.handle(report(2, 90), routed=True)
-    assert not ledger.finished.is_set()
     ledger.count_late(report(2, 90))
+    assert not ledger.finished.is_set()
+    ledger.all_sent()
     assert ledger.finished.is_set()
     assert (ledger.lost, ledger.doubled, ledger.strangers) == ([], [], [])
     assert ledger.delays == {"UA": CarrierDelays(flights=2, delay_minutes=95, late=1)}
@@ -42,13 +42,6 @@ def test_ledger_when_the_late_message_overtakes_the_commit_then_it_is_finished_a
     ledger.handle(report(1, 90), routed=True)
     assert ledger.finished.is_set()
     assert ledger.strangers == []
-
-
-def test_ledger_when_not_all_is_sent_then_it_is_not_finished() -> None:
-    ledger = Ledger(10)
-    ledger.confirm(flights(1))
-    ledger.handle(report(1), routed=False)
-    assert not ledger.finished.is_set()
 
 
 def test_ledger_when_a_flight_never_comes_then_it_is_lost() -> None:

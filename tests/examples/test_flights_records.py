@@ -21,26 +21,13 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_read_flights_when_a_row_has_no_delay_then_it_was_cancelled(table: Path) -> None:
-    assert list(read_flights(table, None)) == [
-        Flight(
-            id=1,
-            carrier="UA",
-            number=1545,
-            origin="EWR",
-            destination="IAH",
-            hour="2013-01-01T10:00:00Z",
-            delay=2,
-        ),
-        Flight(
-            id=2,
-            carrier="EV",
-            number=4308,
-            origin="EWR",
-            destination="RDU",
-            hour="2013-01-01T21:00:00Z",
-            delay=None,
-        ),
-    ]
+    left, cancelled = read_flights(table, None)
+
+    first, second = "2013-01-01T10:00:00Z", "2013-01-01T21:00:00Z"
+    assert left == Flight(id=1, carrier="UA", number=1545, origin="EWR", destination="IAH", hour=first, delay=2)
+    assert cancelled == Flight(
+        id=2, carrier="EV", number=4308, origin="EWR", destination="RDU", hour=second, delay=None
+    )
 
 
 def test_read_flights_when_rows_are_limited_then_the_first_come(table: Path) -> None:

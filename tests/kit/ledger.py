@@ -61,27 +61,13 @@ class Ledger:
         arrived: The bodies of all SENDs that are in effect, in order.
         deliveries: All messages sent to the client, by message-id.
         subscriptions: The open ones and their modes.
-        committed: The ids of committed transactions.
-        aborted: The ids of aborted ones.
     """
 
     def __init__(self) -> None:
         self.arrived: list[bytes] = []
         self.deliveries: dict[str, Delivery] = {}
         self.subscriptions: dict[str, AckMode] = {}
-        self.committed: list[str] = []
-        self.aborted: list[str] = []
         self._open: dict[str, _Transaction] = {}
-
-    @property
-    def open_transactions(self) -> list[str]:
-        """The ids of transactions that were begun and not ended."""
-        return list(self._open)
-
-    def fates(self, subscription_id: str) -> dict[str, Fate]:
-        """The fates of all deliveries to one subscription, by message-id, in order."""
-        found = (each for each in self.deliveries.values() if each.subscription_id == subscription_id)
-        return {each.message_id: each.fate for each in found}
 
     def deliver(self, subscription_id: str, body: bytes) -> Delivery:
         """Enter a message that is being sent to a subscription."""
@@ -187,12 +173,10 @@ class Ledger:
             self._abort(name)
             return
         transaction = self._open.pop(name)
-        self.committed.append(name)
         self.arrived += transaction.sends
         for delivery, meant in transaction.settled:
             delivery.fate = meant
 
     def _abort(self, name: str) -> None:
-        self.aborted.append(name)
         for delivery, _ in self._open.pop(name).settled:
             delivery.fate = Fate.OUT if delivery.subscription_id in self.subscriptions else Fate.RETURNED

@@ -1,4 +1,4 @@
-"""What the metadata claims, and where else the same is said."""
+"""What is shipped: what the wheel holds, what its metadata claims, and where else the same is said."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import re
 import sys
 import tomllib
 import zipfile
+from pathlib import Path
 from typing import Final
 
 import pytest
 from markdown_it import MarkdownIt
 from trove_classifiers import classifiers as known_classifiers
 
-from tests.architecture.source_tree import ROOT, project_files
+import trio_stomp
+from tests.architecture.source_tree import PACKAGE, ROOT, project_files, python_files
 from tests.kit.wheels import build_wheel
 
 ABOUT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -21,13 +23,40 @@ PROJECT: Final = ABOUT["project"]
 REPOSITORY: Final[str] = ABOUT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
 CLAIMED: Final = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
 LEADING = {"link_open": "href", "image": "src"}
+# Spark looks for data sources in top-level modules whose names begin so.
+RENAMED = {"trio_stomp/spark/spark_discovery.py": "pyspark_stomp/__init__.py"}
 
 
 @pytest.fixture(scope="module")
-def metadata(tmp_path_factory: pytest.TempPathFactory) -> email.message.Message:
-    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as archive:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return email.message_from_string(archive.read(name).decode("utf-8"))
+
+
+def test_wheel_when_built_then_holds_the_package_its_type_marker_and_the_license_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    modules = {RENAMED.get(file.path, file.path) for file in python_files() if file.in_package}
+
+    assert modules | {f"{PACKAGE}/py.typed"} <= names
+    folders = {name.partition("/")[0] for name in names}
+    assert {folder for folder in folders if not folder.endswith(".dist-info")} == {PACKAGE, "pyspark_stomp"}
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_metadata_when_read_then_has_license_version_and_three_dependencies(metadata: email.message.Message) -> None:
+    required = [str(line) for line in metadata.get_all("Requires-Dist", [])]
+
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Version"] == PROJECT["version"] == trio_stomp.__version__
+    always = {re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line}
+    assert always == {"trio", "anyio", "typing-extensions"}
 
 
 def targets(markdown: str) -> list[str]:

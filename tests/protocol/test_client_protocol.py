@@ -1,30 +1,29 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+from trio_stomp import AckMode, Limits
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupportedError, RemoteProtocolError
-from trio_stomp.protocol.client_protocol import ClientProtocol
-from trio_stomp.protocol.encoder import encode_frame
-from trio_stomp.protocol.events import (
+from trio_stomp.protocol import (
+    ClientProtocol,
     Connected,
     ErrorReceived,
+    HeartBeatOffer,
     MessagesReceived,
     ReceiptsReceived,
+    ServerInfo,
+    State,
+    Tolerances,
     Violation,
+    encode_frame,
+    plain_head,
 )
-from trio_stomp.protocol.frames import Command
-from trio_stomp.protocol.handshake import ServerInfo
-from trio_stomp.protocol.headers import Headers
-from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
-from trio_stomp.protocol.limits import Limits
-from trio_stomp.protocol.plain_heads import plain_head
-from trio_stomp.protocol.subscriptions import AckMode
-from trio_stomp.protocol.tolerances import STRICT, Tolerances
-from trio_stomp.protocol.transitions import State
-from trio_stomp.protocol.versions import Version
+from trio_stomp.types import Command, Headers, HeartBeatTerms, Version
 
+STRICT = Tolerances()
 CLIENT, INDIVIDUAL, AUTO = AckMode.CLIENT, AckMode.CLIENT_INDIVIDUAL, AckMode.AUTO
 MESSAGE = b"MESSAGE\nsubscription:s\nmessage-id:m:1\ndestination:/q\n"
 
@@ -206,30 +205,21 @@ def test_send_when_connected_then_puts_its_own_headers_first() -> None:
     assert protocol.send("/q", b"hi", content_length=False) == b"SEND\ndestination:/q\n\nhi\0"
 
 
-def test_verbs_when_the_session_is_1_0_then_write_1_0() -> None:
-    protocol = connected("1.0")
+@pytest.mark.parametrize(
+    ("version", "tolerances", "line"),
+    [
+        ("1.0", STRICT, b"k:a:\\"),
+        ("1.0", Tolerances(escapes_in_1_0=True), b"k:a\\c\\\\"),
+        ("1.0", Tolerances(decodes_in_1_0=True), b"k:a:\\\\"),
+        ("1.2", Tolerances(decodes_in_1_0=True), b"k:a\\c\\\\"),
+    ],
+)
+def test_verbs_when_the_broker_reads_1_0_in_its_own_way_then_escape_for_that(
+    version: str, tolerances: Tolerances, line: bytes
+) -> None:
+    frame = connected(version, tolerances).send("/q", b"x", headers=[("k", "a:\\")])
 
-    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a:\\\ncontent-length:0\n\n\0"
-
-
-def test_verbs_when_the_broker_escapes_in_1_0_then_do_so_too() -> None:
-    protocol = connected("1.0", Tolerances(escapes_in_1_0=True))
-
-    given = protocol.send("/q", b"x", headers=[("k", "a:\\")])
-    assert given == b"SEND\ndestination:/q\nk:a\\c\\\\\ncontent-length:1\n\nx\0"
-
-
-def test_verbs_when_the_broker_decodes_in_1_0_then_double_the_backslashes_of_values() -> None:
-    protocol = connected("1.0", Tolerances(decodes_in_1_0=True))
-
-    given = protocol.send("/q", b"x", headers=[("k", "a:\\")])
-    assert given == b"SEND\ndestination:/q\nk:a:\\\\\ncontent-length:1\n\nx\0"
-
-
-def test_verbs_when_the_broker_decodes_in_1_0_then_write_1_2_as_ever() -> None:
-    protocol = connected("1.2", Tolerances(decodes_in_1_0=True))
-
-    assert protocol.send("/q\\", b"") == b"SEND\ndestination:/q\\\\\ncontent-length:0\n\n\0"
+    assert frame == b"SEND\ndestination:/q\n%b\ncontent-length:1\n\nx\0" % line
 
 
 def test_ack_when_senders_can_forge_the_ack_header_then_goes_by_message_id() -> None:
@@ -252,12 +242,23 @@ def test_ack_when_its_id_has_any_characters_then_is_the_frame_of_the_encoder(com
     assert given == encode_frame(command, [("id", ack)], version=Version.V1_2)
 
 
-@pytest.mark.parametrize("headers", [{"ack": "\0"}, {"ack": "\ud800"}, {"message-id": "m"}])
-def test_ack_when_its_id_is_missing_or_cannot_be_represented_then_refused(headers: dict[str, str]) -> None:
-    protocol = connected("1.2")
+@pytest.mark.parametrize(
+    ("version", "headers", "told"),
+    [
+        ("1.2", {"ack": "\0"}, "cannot carry"),
+        ("1.2", {"ack": "\ud800"}, "cannot be encoded"),
+        ("1.2", {"message-id": "m", "id": "x"}, "no ack header"),
+        ("1.1", {"ack": "a", "id": "x"}, "no message-id header"),
+        ("1.0", {"ack": "a", "id": "x"}, "no message-id header"),
+    ],
+)
+def test_ack_when_its_id_is_missing_or_cannot_be_represented_then_refused(
+    version: str, headers: dict[str, str], told: str
+) -> None:
+    protocol = connected(version)
     protocol.subscribe("s", "/q", CLIENT)
 
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(LocalProtocolError, match=told):
         protocol.acknowledge(Command.ACK, Headers(headers), "s")
 
 
@@ -299,7 +300,7 @@ def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
     """Rows 10-SUB-6, 10-SUB-18."""
     protocol = connected("1.0")
 
-    with pytest.raises(NotSupportedError):
+    with pytest.raises(NotSupportedError, match=r"1\.0 has no ack mode 'client-individual'; it has auto, client"):
         protocol.subscribe("s", "/q", INDIVIDUAL)
     assert protocol.subscribe("s", "/q", CLIENT)
 
@@ -313,13 +314,15 @@ def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
     ],
 )
 def test_ack_when_the_message_was_delivered_then_names_it_as_the_version_does(version: str, given: bytes) -> None:
-    """Rows 12-ACK-1, 11-ACK-1, 10-ACK-1, all-ACK-2."""
+    """Rows 12-ACK-1, 11-ACK-1, 10-ACK-1, all-ACK-2, 10-TX-8."""
     protocol = connected(version)
     protocol.subscribe("s", "/q", CLIENT)
     protocol.begin("t")
     message = Headers({"message-id": "m:1", "ack": "a:1"})
 
     assert protocol.acknowledge(Command.ACK, message, "s", transaction="t") == given
+    assert b"\ntransaction:t\n" in protocol.send("/q", b"x", transaction="t")
+    assert protocol.end(Command.COMMIT, "t") == b"COMMIT\ntransaction:t\n\n\0"
 
 
 def test_nack_when_the_broker_takes_headers_then_sends_them() -> None:
@@ -384,6 +387,7 @@ def test_verb_when_its_transaction_is_not_open_then_is_refused(verb: Callable[[C
 def test_header_when_an_argument_sets_it_already_then_is_refused() -> None:
     protocol = connected()
 
+    assert b"\na:1\na:2\n" in protocol.send("/q", b"", headers=[("a", "1"), ("a", "2")])
     with pytest.raises(LocalProtocolError, match="header 'destination' of SEND is set by an argument"):
         protocol.send("/q", b"", headers=[("k", "v"), ("destination", "/r")])
 
@@ -443,9 +447,12 @@ def test_disconnect_when_sent_then_messages_and_its_receipt_may_still_come() -> 
 # --- input ------------------------------------------------------------------------------------------------------------
 
 
-def test_message_when_received_then_names_its_subscription() -> None:
+@pytest.mark.parametrize("is_open", [True, False])
+def test_message_when_received_then_names_its_subscription_open_or_not(is_open: bool) -> None:
+    """Rows 1x-MSG-6, all-UNSUB-4."""
     protocol = connected()
-    protocol.subscribe("s", "/q", CLIENT)
+    if is_open:
+        protocol.subscribe("s", "/q", CLIENT)
 
     (event,) = protocol.receive_data(MESSAGE + b"ack:a\n\nx\0")
 
@@ -454,38 +461,33 @@ def test_message_when_received_then_names_its_subscription() -> None:
     assert event.frames[0].body == b"x"
 
 
-def test_message_when_its_subscription_is_unknown_then_is_reported_all_the_same() -> None:
-    """Rows 1x-MSG-6, all-UNSUB-4."""
-    (event,) = connected().receive_data(MESSAGE + b"\nx\0")
-
+def subscription_of(protocol: ClientProtocol, data: bytes) -> str | None:
+    (event,) = protocol.receive_data(data)
     assert isinstance(event, MessagesReceived)
-    assert event.subscription_id == "s"
+    return event.subscription_id
 
 
-def test_message_of_1_0_when_it_names_no_subscription_then_is_found_by_destination() -> None:
+@pytest.mark.parametrize(
+    ("left", "newest"), [("cba", "ba"), ("acb", "cb"), ("bca", "ca"), ("abc", "cc"), ("cab", "bb"), ("bac", "cc")]
+)
+def test_message_of_1_0_when_it_names_a_destination_only_then_the_newest_open_subscription_to_it_gets_it(
+    left: str, newest: str
+) -> None:
     """Row 10-SUB-15."""
     protocol = connected("1.0")
-    protocol.subscribe("a", "/q", AUTO)
-    protocol.subscribe("b", "/r", AUTO)
+    for each in "abc":
+        protocol.subscribe(each, "/q", AUTO)
+    protocol.subscribe("other", "/other", AUTO)
+    to_q, to_other = (b"MESSAGE\ndestination:/%b\nmessage-id:1\n\n\0" % name for name in (b"q", b"other"))
+    assert subscription_of(protocol, to_q) == "c"
 
-    found, lost = protocol.receive_data(
-        b"MESSAGE\ndestination:/r\nmessage-id:1\n\n\0MESSAGE\ndestination:/other\nmessage-id:2\n\n\0"
-    )
+    for each, open_one in zip(left, newest, strict=False):
+        protocol.unsubscribe(each)
+        assert subscription_of(protocol, to_q) == open_one
+    protocol.unsubscribe(left[-1])
 
-    assert isinstance(found, MessagesReceived)
-    assert isinstance(lost, MessagesReceived)
-    assert (found.subscription_id, lost.subscription_id) == ("b", None)
-
-
-def test_message_of_1_0_when_the_subscription_ended_then_its_destination_is_free() -> None:
-    protocol = connected("1.0")
-    protocol.subscribe("a", "/q", AUTO)
-    protocol.unsubscribe("a")
-
-    (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\n\0")
-
-    assert isinstance(event, MessagesReceived)
-    assert event.subscription_id is None
+    assert subscription_of(protocol, to_q) is None
+    assert subscription_of(protocol, to_other) == "other"
 
 
 @pytest.mark.parametrize(
@@ -508,14 +510,57 @@ def test_frame_when_it_lacks_a_header_then_is_a_violation(version: str, data: by
         raise violation(protocol, data)
 
 
-def test_message_when_the_mode_is_automatic_then_needs_no_ack_header() -> None:
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [(version, mode) for version in Version for mode in AckMode if (version, mode) != ("1.0", INDIVIDUAL)],
+)
+def test_message_when_its_mode_needs_acks_in_1_2_then_it_must_have_the_ack_header(
+    version: Version, mode: AckMode
+) -> None:
     """Row 12-MSG-3."""
-    protocol = connected()
-    protocol.subscribe("s", "/q", AUTO)
+    protocol = connected(version)
+    protocol.subscribe("s", "/q", mode)
 
     (event,) = protocol.receive_data(MESSAGE + b"\n\0")
 
-    assert isinstance(event, MessagesReceived)
+    is_needed = version is Version.V1_2 and mode is not AUTO
+    assert isinstance(event, Violation if is_needed else MessagesReceived)
+
+
+@pytest.mark.parametrize(
+    ("version", "missing", "tolerances"),
+    [
+        ("1.2", "ack", STRICT),
+        ("1.2", "message-id", STRICT),
+        ("1.1", "message-id", STRICT),
+        ("1.1", "message-id", Tolerances(messages_without_id=True)),
+        ("1.0", "message-id", Tolerances(messages_without_id=True)),
+    ],
+)
+def test_message_when_it_cannot_be_acknowledged_then_the_error_names_the_mode_that_can(
+    version: str, missing: str, tolerances: Tolerances
+) -> None:
+    protocol = connected(version, tolerances)
+    protocol.subscribe("s", "/q", CLIENT)
+    headers = (b"subscription:s", b"destination:/q", b"message-id:1", b"ack:a")
+    given = [line for line in headers if not line.startswith(missing.encode() + b":")]
+
+    error = violation(protocol, b"\n".join([b"MESSAGE", *given, b"", b"\0"]))
+
+    assert re.search(f"must have a {missing} header: .*subscribe with ack='auto'", str(error))
+
+
+def test_message_when_it_has_no_id_in_auto_mode_then_taken_only_from_those_who_never_send_one() -> None:
+    strict, tolerant = connected("1.1"), connected("1.1", Tolerances(messages_without_id=True))
+    for protocol in (strict, tolerant):
+        protocol.subscribe("s", "/q", AUTO)
+
+    assert subscription_of(tolerant, b"MESSAGE\nsubscription:s\ndestination:/q\n\n\0") == "s"
+    error = str(violation(strict, b"MESSAGE\nsubscription:s\ndestination:/q\n\n\0"))
+    assert "must have a message-id header: " in error
+    # It is in auto mode already.
+    assert "ack=" not in error
+    assert "must have a subscription header" in str(violation(tolerant, b"MESSAGE\ndestination:/q\n\n\0"))
 
 
 @pytest.mark.parametrize(
@@ -632,11 +677,6 @@ def test_send_plain_when_the_head_is_given_then_makes_the_bytes_of_send(
     assert plain == protocol.send("/q", body, headers=headers, content_length=content_length)
 
 
-def test_send_when_the_transaction_is_not_open_then_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="no transaction with id 't' is open"):
-        connected().send("/q", b"", transaction="t")
-
-
 def test_send_when_the_headers_hold_a_length_then_it_is_compared_with_each_body() -> None:
     protocol = connected(Version.V1_2)
     protocol.send("/q", b"abc", headers=[("content-length", "3")])
@@ -677,19 +717,6 @@ def test_send_plain_when_the_session_has_ended_then_refused() -> None:
         protocol.send_plain(b"SEND\ndestination:/q", b"")
 
 
-def test_subscription_when_another_to_its_destination_is_newer_then_leaves_without_taking_its_messages() -> None:
-    protocol = connected(Version.V1_0)
-    protocol.subscribe("s1", "/q", AckMode.AUTO)
-    protocol.subscribe("s2", "/q", AckMode.AUTO)
-    protocol.unsubscribe("s1")
-
-    (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\n\0")
-
-    assert isinstance(event, MessagesReceived)
-    assert event.subscription_id == "s2"
-    protocol.unsubscribe("s2")
-
-
 @pytest.mark.parametrize(
     ("version", "command"),
     # 1.0 has no NACK.
@@ -704,14 +731,3 @@ def test_acknowledging_when_disconnect_was_sent_then_refused(version: Version, c
 
     with pytest.raises(LocalProtocolError, match=f"may not send {command.value}"):
         protocol.acknowledge(command, event.frames[0].headers, "s")
-
-
-def test_send_when_nothing_is_said_of_the_length_then_it_is_sent() -> None:
-    protocol = connected(Version.V1_2)
-    head = plain_head("/q", None, None)
-    assert head is not None
-
-    assert b"\ncontent-length:3\n" in protocol.send("/q", b"abc")
-    assert b"\ncontent-length:3\n" in protocol.send_plain(head, b"abc")
-    assert b"content-length" not in protocol.send("/q", b"abc", content_length=False)
-    assert b"content-length" not in protocol.send_plain(head, b"abc", content_length=False)

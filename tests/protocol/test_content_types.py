@@ -6,25 +6,17 @@ from encodings.aliases import aliases
 
 import pytest
 
-from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
+from trio_stomp.protocol import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 
 
 @pytest.mark.parametrize(
     ("content_type", "charset"),
     [
-        (None, None),
-        ("", None),
         ("text/plain", "utf-8"),
         ("TEXT/HTML; format=flowed", "utf-8"),
-        ("text/plain;charset=", "utf-8"),
-        ("text/html;charset=utf-16", "utf-16"),
         ('application/xml; Charset="UTF-8"', "utf-8"),
         ("text/plain;charset=latin1", "iso8859-1"),
-        ("application/json", None),
-        ("text", None),
-        ("text/", None),
         ("te xt/plain", None),
-        ("text/plain;charset=klingon", None),
         ("text/plain;charset=cp1259", None),
         ("text/plain;charset=cp936", "gbk"),
         ("text/plain;charset=zlib", None),
@@ -48,7 +40,7 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8
         ("text/plain;a=" + "b" * (1025 - len("text/plain;a=")), None),
     ],
 )
-def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | None, charset: str | None) -> None:
+def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str, charset: str | None) -> None:
     """Rows 1x-CTYPE-3 to 1x-CTYPE-6."""
     assert charset_of(content_type) == charset
 
@@ -86,35 +78,13 @@ def test_mime_type_when_checked_then_needs_type_and_subtype(value: str, legal: b
     assert is_mime_type(value) is legal
 
 
-def test_text_when_the_body_is_text_then_is_decoded() -> None:
-    """Row 1x-CTYPE-7."""
-    assert text_of("č".encode("iso8859-2"), "text/plain;charset=iso8859-2") == "č"
-    assert text_of("é".encode(), "text/plain") == "é"
-
-
-def test_text_when_the_body_is_binary_then_is_none() -> None:
-    assert text_of(b"x", None) is None
-    assert text_of(b"x", "application/octet-stream") is None
-
-
 def test_text_when_the_body_is_not_what_its_type_says_then_raises() -> None:
     with pytest.raises(UnicodeDecodeError):
         text_of(b"\xff", "text/plain")
 
 
 def test_every_supported_charset_when_decoded_then_takes_linear_time() -> None:
-    units = (
-        b"a",
-        b"\xff",
-        b"\xe9",
-        b"\x81\x40",
-        b"\x1b$B\x1b(B",
-        b"\x1b",
-        b"\x81\x30\x81\x30",
-        b"\0",
-        b"\xd8\0",
-        b"~{",
-    )
+    units = (b"a", b"\xff", b"\xe9", b"\x81\x40", b"\x1b$B\x1b(B", b"\x1b", b"\x81\x30" * 2, b"\0", b"\xd8\0", b"~{")
 
     def seconds(data: bytes, charset: str) -> float:
         started = time.thread_time()
@@ -122,16 +92,17 @@ def test_every_supported_charset_when_decoded_then_takes_linear_time() -> None:
             data.decode(charset)
         return time.thread_time() - started
 
-    for label in sorted({*aliases, *aliases.values()}):
-        charset = charset_of(f"text/plain;charset={label}")
-        for unit in units if charset is not None else ():
+    labels = {*aliases, *aliases.values()}
+    charsets = {charset for label in labels if (charset := charset_of(f"text/plain;charset={label}")) is not None}
+    for charset in sorted(charsets):
+        for unit in units:
             whole = unit * (256 * 1024 // len(unit))
             # Quadratic ones take more than a second for it; the slowest of the others ten milliseconds.
-            assert charset is not None
             assert min(seconds(whole, charset) for _ in range(2)) < 0.2, f"{charset} {unit!r}"
 
 
 def test_charset_when_it_is_not_supported_then_the_error_shows_40_characters_of_it() -> None:
+    assert not is_utf_8_text(f"text/plain;charset={'x' * 50}")
     with pytest.raises(LookupError, match=f"charset '{'x' * 40}' is not supported"):
         text_encoding(f"text/plain;charset={'x' * 50}")
 
@@ -151,7 +122,3 @@ def test_text_when_it_is_sent_with_a_type_then_is_encoded_as_that_says_and_in_ut
 ) -> None:
     assert text_encoding(content_type) == encoding
     assert is_utf_8_text(content_type) is (encoding == "utf-8")
-
-
-def test_text_when_its_charset_is_not_supported_then_it_is_not_taken_for_utf_8() -> None:
-    assert not is_utf_8_text("text/plain;charset=nonsense")

@@ -7,17 +7,9 @@ meant; then the bound is set anew.
 from __future__ import annotations
 
 from tests.kit.costs import blocks_kept, count_calls, expect_below, measures_memory, peak_bytes
-from trio_stomp.protocol import (
-    AckMode,
-    ClientProtocol,
-    Command,
-    Decoder,
-    MessagesReceived,
-    Role,
-    Version,
-    encode_frame,
-    plain_head,
-)
+from trio_stomp import AckMode
+from trio_stomp.protocol import ClientProtocol, Decoder, MessagesReceived, Role, encode_frame, plain_head
+from trio_stomp.types import Command, Version
 
 FRAMES = 500
 BODY = b"x" * 200
@@ -35,7 +27,9 @@ SLACK = 1.15
 BOUNDS = {
     "decode": 16,
     "decode after a length of four digits": 17,
+    "decode after a line with CR LF": 17,
     "decode other heads": 29,
+    "decode other heads, escapes": 45,
     "decode receipts": 10,
     "receive": 21,
     "receive receipts": 1,
@@ -59,11 +53,15 @@ def message(number: int, body: bytes = BODY) -> bytes:
 STREAM = b"".join(message(number) for number in range(FRAMES))
 STREAMS = {
     "decode": STREAM,
-    # No shortcut reads the first of these frames; those behind it are read by one again.
+    # No shortcut reads the first frame of the next two; those behind it are read by one again.
     "decode after a length of four digits": STREAM.replace(b"content-length:200", b"content-length:0200", 1),
+    "decode after a line with CR LF": STREAM.replace(b"priority:4\n", b"priority:4\r\n", 1),
     # No frame has the header names of an earlier one.
     "decode other heads": b"".join(
         message(number).replace(b"priority", b"priority-%d" % number) for number in range(FRAMES)
+    ),
+    "decode other heads, escapes": b"".join(
+        message(number).replace(b"priority:", b"priority-%d:\\c:" % number) for number in range(FRAMES)
     ),
     "decode receipts": b"".join(b"RECEIPT\nreceipt-id:r-%d\n\n\0" % number for number in range(FRAMES)),
 }

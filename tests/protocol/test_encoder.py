@@ -3,49 +3,15 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol.encoder import (
-    encode_frame,
-    encode_heart_beat,
-    without_repeats,
-)
-from trio_stomp.protocol.frames import Command
-from trio_stomp.protocol.versions import Version
+from trio_stomp.protocol import encode_frame
+from trio_stomp.types import Command, Version
 
 V1_0, V1_1, V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
 SEND, RECEIPT = Command.SEND, Command.RECEIPT
 
 
-@pytest.mark.parametrize("version", list(Version))
-def test_frame_when_nothing_is_special_then_is_the_same_in_each_version(version: Version) -> None:
-    data = encode_frame(SEND, [("destination", "/q"), ("k", ""), ("k", "v")], b"", version=version)
-
-    assert data == b"SEND\ndestination:/q\nk:\nk:v\n\n\0"
-
-
-def test_frame_when_it_has_no_headers_then_has_a_blank_line_all_the_same() -> None:
-    assert encode_frame(Command.DISCONNECT, [], version=V1_2) == b"DISCONNECT\n\n\0"
-
-
 def test_headers_when_given_as_the_items_of_a_dict_then_are_taken() -> None:
     assert encode_frame(SEND, {"a": "b"}.items(), version=V1_2) == b"SEND\na:b\n\n\0"
-
-
-@pytest.mark.parametrize(
-    ("version", "data"),
-    [
-        (V1_0, b"SEND\na\\:b:c\\\n\n\0"),
-        (V1_1, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
-        (V1_2, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
-    ],
-)
-def test_special_bytes_when_the_version_has_escapes_then_are_escaped(version: Version, data: bytes) -> None:
-    """Rows 1x-HDR-ESC-6, 10-HDR-ESC-13."""
-    assert encode_frame(SEND, [("a\\", "b:c\\")], version=version) == data
-
-
-def test_line_ends_when_escaped_then_cannot_begin_a_new_line() -> None:
-    """Rows 1x-HDR-ESC-6, 12-HDR-ESC-7."""
-    assert encode_frame(SEND, [("a\nb", "\r\nc:d")], version=V1_2) == b"SEND\na\\nb:\\r\\nc\\cd\n\n\0"
 
 
 def test_special_bytes_when_a_broker_decodes_them_in_1_0_then_are_escaped_there() -> None:
@@ -148,12 +114,6 @@ def test_content_length_when_wanted_or_needed_then_is_added_last(
     assert data == b"SEND\na:b\n" + line + b"\n" + body + b"\0"
 
 
-def test_content_length_when_given_and_right_then_stays_where_it_is() -> None:
-    data = encode_frame(SEND, [("content-length", "2"), ("a", "b")], b"ab", version=V1_2)
-
-    assert data == b"SEND\ncontent-length:2\na:b\n\nab\0"
-
-
 @pytest.mark.parametrize(("given", "body"), [("3", b"ab"), ("02", b"ab"), ("x", b""), ("1", b""), ("", b"ab")])
 def test_content_length_when_given_and_wrong_then_is_refused(given: str, body: bytes) -> None:
     """Row all-CLEN-9."""
@@ -181,23 +141,6 @@ def test_body_when_the_command_may_not_have_one_then_is_refused(command: Command
     else:
         with pytest.raises(LocalProtocolError, match="has no body"):
             encode_frame(command, [], b"x", version=version)
-
-
-def test_heart_beat_when_the_version_has_them_then_is_one_line_feed() -> None:
-    """Rows 12-HB-10, 11-HB-10, 10-HB-18."""
-    assert encode_heart_beat(V1_1) == encode_heart_beat(V1_2) == b"\n"
-    with pytest.raises(LocalProtocolError, match=r"1\.0 has no heart-beats"):
-        encode_heart_beat(V1_0)
-
-
-def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:
-    assert without_repeats(Command.SEND, [("destination", "/q")], [("a", "1"), ("a", "2")]) == [
-        ("destination", "/q"),
-        ("a", "1"),
-        ("a", "2"),
-    ]
-    with pytest.raises(LocalProtocolError, match="'destination' of SEND is set by an argument"):
-        without_repeats(Command.SEND, [("destination", "/q")], [("destination", "/p")])
 
 
 @pytest.mark.parametrize("kept", ["", "\1"])

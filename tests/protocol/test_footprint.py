@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.kit.costs import bytes_kept, expect_below, measures_memory
-from trio_stomp.protocol import Decoder, Frame, Role, Version
+from trio_stomp.protocol import Decoder, Role
+from trio_stomp.types import Frame, Version
 
 FRAMES = 40
 

@@ -19,7 +19,3 @@ def test_limits_when_made_without_arguments_then_bound_everything() -> None:
 def test_limits_when_a_value_is_no_count_then_refuse_it(value: object) -> None:
     with pytest.raises(LocalProtocolError, match="limit body_bytes must be a whole number of at least 0"):
         Limits(body_bytes=value)  # type: ignore[arg-type]  # the wrong type is the test
-
-
-def test_limits_when_zero_then_are_taken() -> None:
-    assert Limits(header_count=0).header_count == 0

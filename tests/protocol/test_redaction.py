@@ -14,13 +14,11 @@ from trio_stomp.protocol import (
     ClientProtocol,
     DraftClientProtocol,
     ErrorReceived,
-    Frame,
-    Headers,
     Secrets,
     Violation,
     is_secret_header,
 )
-from trio_stomp.protocol.frames import Command
+from trio_stomp.types import Command, Frame, Headers
 
 SECRET = "s3cr3t:p@ss\\w/rd"
 
@@ -110,6 +108,8 @@ def test_text_when_a_name_stands_before_a_secret_then_any_word_is_masked(login: 
         ("joe", "password", "User name [joe] or password is invalid."),
         ("joe", "abc", "ABC or abc"),
         ("joe", "hush", "hushed, unhushable"),
+        # Only what follows the scheme of a header is a secret by itself, and a phrase has none.
+        ("joe", "hush these words", "these words are in other texts too"),
         ("joe", "", "nothing: '' [] passcode:"),
     ],
 )

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.costs import bytes_kept, expect_below, measures_memory
-from trio_stomp.protocol import AckMode, ClientProtocol, Command, Frame, Headers, Role, SpooledFrame
-from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.limits import Limits
-from trio_stomp.protocol.versions import Version
+from trio_stomp import AckMode, Limits
+from trio_stomp.protocol import ClientProtocol, Decoder, Role, SpooledFrame
+from trio_stomp.types import Command, Frame, Headers, Version
 
 
 class Sink:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import AuthenticationError, Hooks, Message
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import ConnectionInfo, SendCallback, Sending
+
+if TYPE_CHECKING:
+    from tests.otel.conftest import Telemetry
 
 QUEUE = "/queue/a"
 WHO = contextvars.ContextVar("WHO", default="nobody")
@@ -86,59 +90,44 @@ async def test_context_when_a_message_is_handled_then_what_hooks_set_is_set_for_
     assert seen == ["ada", "ada"]
 
 
-def test_spans_when_a_message_is_handled_then_its_handling_belongs_to_the_trace_of_its_sending(
+def telemetry() -> Telemetry:
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+    from tests.otel.conftest import Telemetry  # noqa: PLC0415  # needs the extra
+
+    return Telemetry()
+
+
+@on_asyncio
+async def test_spans_when_a_message_is_handled_then_its_handling_belongs_to_the_trace_of_its_sending(
     broker: ThreadedBroker,
 ) -> None:
-    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the extra otel is not installed")
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415  # comes with the extra
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: PLC0415  # as above
-
-    from trio_stomp.otel import OpenTelemetryHooks  # noqa: PLC0415  # as above
-
-    exporter = InMemorySpanExporter()
-    provider = sdk.TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracer = provider.get_tracer("test")
-
-    async def main() -> None:
-        hooks = OpenTelemetryHooks(tracer_provider=provider)
-        async with trio_stomp.connect(broker.url, hooks=hooks) as client, client.subscribe(QUEUE) as queue:
-            with tracer.start_as_current_span("request"):
-                await client.send(QUEUE, b"1")
-            async with await anext(queue):
-                with tracer.start_as_current_span("mine"):
-                    pass
-
-    asyncio.run(main())
-    spans = {span.name: span for span in exporter.get_finished_spans()}
-    process = next(span for name, span in spans.items() if name.startswith("process"))
-    send = next(span for name, span in spans.items() if name.startswith("send"))
-    assert send.parent is not None
-    assert spans["request"].context is not None
-    assert send.parent.span_id == spans["request"].context.span_id
-    assert spans["mine"].parent is not None
-    assert process.context is not None
-    assert spans["mine"].parent.span_id == process.context.span_id
+    seen = telemetry()
+    async with trio_stomp.connect(broker.url, hooks=seen.hooks) as client, client.subscribe(QUEUE) as queue:
+        with seen.tracer.start_as_current_span("request"):
+            await client.send(QUEUE, b"1")
+        async with await anext(queue):
+            with seen.tracer.start_as_current_span("mine"):
+                pass
+    for inner, outer in (("send /queue/a", "request"), ("mine", "process /queue/a")):
+        parent, context = seen.spans[inner].parent, seen.spans[outer].context
+        assert parent is not None
+        assert context is not None
+        assert parent.span_id == context.span_id
 
 
 @on_asyncio
 async def test_statistics_when_reported_on_asyncio_then_recorded_again_and_again(broker: ThreadedBroker) -> None:
-    sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="the extra otel is not installed")
-    from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: PLC0415  # comes with the extra
+    seen = telemetry()
+    from trio_stomp.otel import report_statistics  # noqa: PLC0415  # needs the extra
 
-    from trio_stomp.otel import report_statistics  # noqa: PLC0415  # as above
-
-    reader = InMemoryMetricReader()
-    provider = sdk.MeterProvider(metric_readers=[reader])
     async with trio_stomp.connect(broker.url) as client:
-        reporting = asyncio.create_task(report_statistics(client, every=0.001, meter_provider=provider))
+        reporting = asyncio.create_task(report_statistics(client, every=0.001, meter_provider=seen.meters))
         for _ in range(2):
-            while reader.get_metrics_data() is None:  # noqa: ASYNC110  # the reader has no event to wait for
+            while not seen.metrics():  # noqa: ASYNC110  # the reader has no event to wait for
                 await asyncio.sleep(0)
         reporting.cancel()
         await asyncio.wait([reporting])
         assert reporting.cancelled()
-    provider.shutdown()
 
 
 @on_asyncio

@@ -59,7 +59,7 @@ async def tour(url: str, queue: str) -> list[bytes]:
                     taken.append(message.body)
                 if len(taken) == 210:
                     break
-            batch = await subscription.receive_batch(20, linger=1)
+            batch = await subscription.receive_batch(20, linger=0.05)
             while len(batch) < 11:
                 batch += await subscription.receive_batch(20)
             taken += [message.body for message in batch]
@@ -157,21 +157,6 @@ def test_heart_beats_when_the_loop_is_blocked_for_longer_than_the_broker_waits_t
 
 
 @on_asyncio
-async def test_waiting_when_a_timeout_ends_it_then_timeout_error_and_the_next_message_is_taken(
-    broker: ThreadedBroker,
-) -> None:
-    async with trio_stomp.connect(broker.url) as client, client.subscribe(QUEUE) as subscription:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await anext(subscription)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(subscription), 0.01)
-        await client.send(QUEUE, b"1")
-        async with await anext(subscription) as message:
-            assert message.body == b"1"
-
-
-@on_asyncio
 async def test_connection_when_a_timeout_ends_its_block_then_timeout_error_and_the_message_goes_back(
     broker: ThreadedBroker,
 ) -> None:
@@ -225,7 +210,8 @@ def test_ctrl_c_when_a_task_waits_then_keyboard_interrupt_and_the_message_goes_b
 
     async def consume(client: Client) -> None:
         async with client.subscribe(QUEUE) as subscription, await anext(subscription):
-            waiting.set()
+            # Python sees a signal that comes just before epoll_wait() only when the loop is woken by something else.
+            threading.Timer(0.05, waiting.set).start()
             await anext(subscription)
 
     async def main() -> None:

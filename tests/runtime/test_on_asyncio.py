@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import subprocess
-import sys
-import textwrap
 import threading
-import warnings
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import trio_stomp
+from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import ConnectionClosed, Message, Reconnect, Retry
 from trio_stomp.runtime import in_thread
-from trio_stomp.testing import ThreadedBroker, open_broker, run_broker_in_thread
+from trio_stomp.testing import open_broker, run_broker_in_thread
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -39,79 +35,69 @@ async def until(is_so: Callable[[], object]) -> None:
             await asyncio.sleep(0)
 
 
-def test_consumer_when_canceled_in_the_tick_in_which_it_was_woken_then_another_gets_the_message(url: str) -> None:
+@on_asyncio
+async def test_consumer_when_canceled_in_the_tick_in_which_it_was_woken_then_another_gets_the_message(url: str) -> None:
+    async with trio_stomp.connect(url) as client, client.subscribe(QUEUE, ack="auto") as messages:
+
+        async def take() -> bytes:
+            return (await anext(messages)).body
+
+        first = asyncio.create_task(take())
+        second = asyncio.create_task(take())
+        await until(lambda: messages.statistics().waiting == 2)
+        await client.send(QUEUE, b"x")
+        # The reader has put it there and has woken the first task, which has not run since.
+        await until(lambda: messages.statistics().buffered)
+        first.cancel()
+        async with asyncio.timeout(10):
+            assert await second == b"x"
+        assert first.cancelled()
+
+
+@on_asyncio
+async def test_client_when_entered_in_one_task_and_left_in_another_then_it_is_left_in_good_order(url: str) -> None:
+    manager = trio_stomp.connect(url)
+    client = await asyncio.create_task(manager.__aenter__())
+    sending = asyncio.create_task(client.send(QUEUE, b"x", receipt=True))
+    await sending
+    leaving = asyncio.create_task(manager.__aexit__(None, None, None))
+    await leaving
+    assert client.state.phase is trio_stomp.types.Phase.CLOSED
+
+
+async def elsewhere(use: Callable[[], object]) -> None:
+    """Await something in another loop, and require that the client refuses it."""
+
     async def main() -> None:
-        async with trio_stomp.connect(url) as client, client.subscribe(QUEUE, ack="auto") as messages:
-
-            async def take() -> bytes:
-                return (await anext(messages)).body
-
-            first = asyncio.create_task(take())
-            second = asyncio.create_task(take())
-            await until(lambda: messages._inbox.waiting == 2)
-            await client.send(QUEUE, b"x")
-            # The reader has put it there and has woken the first task, which has not run since.
-            await until(lambda: messages._inbox.messages)
-            first.cancel()
-            async with asyncio.timeout(10):
-                assert await second == b"x"
-            assert first.cancelled()
-
-    asyncio.run(main())
-
-
-def test_client_when_entered_in_one_task_and_left_in_another_then_it_is_left_in_good_order(url: str) -> None:
-    async def main() -> None:
-        manager = trio_stomp.connect(url)
-        client = await asyncio.create_task(manager.__aenter__())
-        sending = asyncio.create_task(client.send(QUEUE, b"x", receipt=True))
-        await sending
-        leaving = asyncio.create_task(manager.__aexit__(None, None, None))
-        await leaving
-        assert client.state.phase is trio_stomp.types.Phase.CLOSED
-
-    asyncio.run(main())
-
-
-def test_client_when_used_from_another_loop_then_runtime_error_says_so(url: str) -> None:
-    async def main() -> None:
-        async with trio_stomp.connect(url) as client, client.subscribe("/queue/empty") as messages:
-            for use in (
-                lambda: client.send(QUEUE, b"x"),
-                lambda: client.send(QUEUE, b"x", receipt=True),
-                lambda: anext(messages),
-                client.disconnect,
-                client.wait_closed,
-                client.aclose,
-            ):
-                with pytest.raises(RuntimeError, match="belongs to another event loop"):
-                    await asyncio.to_thread(asyncio.run, elsewhere(use))
-            await client.send(QUEUE, b"x", receipt=True)
-
-    async def elsewhere(use: Callable[[], object]) -> None:
         await use()  # type: ignore[misc]  # each gives an awaitable
 
-    asyncio.run(main())
+    with pytest.raises(RuntimeError, match="belongs to another event loop"):
+        await asyncio.to_thread(asyncio.run, main())
 
 
-def test_client_when_used_from_another_loop_while_it_reconnects_then_refused_too(url: str) -> None:
-    """A task that has to wait for the connection would wait in the wrong loop."""
-
-    async def main() -> None:
-        async with (
-            open_broker() as broker,
-            trio_stomp.connect(broker.url, reconnect=Reconnect(), disconnect_timeout=0.1) as client,
-        ):
-            await broker.stop_listening()
-            broker.drop_connections()
-            await until(lambda: not client.state.healthy)
-            with pytest.raises(RuntimeError, match="belongs to another event loop"):
-                await asyncio.to_thread(asyncio.run, elsewhere(client))
-
-    async def elsewhere(client: trio_stomp.Client) -> None:
+@on_asyncio
+async def test_client_when_used_from_another_loop_then_runtime_error_says_so(url: str) -> None:
+    async with trio_stomp.connect(url) as client, client.subscribe("/queue/empty") as messages:
+        await elsewhere(lambda: client.send(QUEUE, b"x"))
+        await elsewhere(lambda: client.send(QUEUE, b"x", receipt=True))
+        await elsewhere(lambda: anext(messages))
+        await elsewhere(client.disconnect)
+        await elsewhere(client.wait_closed)
+        await elsewhere(client.aclose)
         await client.send(QUEUE, b"x", receipt=True)
 
-    asyncio.run(main())
+
+@on_asyncio
+async def test_client_when_used_from_another_loop_while_it_reconnects_then_refused_too() -> None:
+    """A task that has to wait for the connection would wait in the wrong loop."""
+    async with (
+        open_broker() as broker,
+        trio_stomp.connect(broker.url, reconnect=Reconnect(), disconnect_timeout=0.1) as client,
+    ):
+        await broker.stop_listening()
+        broker.drop_connections()
+        await until(lambda: not client.state.healthy)
+        await elsewhere(lambda: client.send(QUEUE, b"x", receipt=True))
 
 
 def test_loop_when_run_piecewise_then_the_client_goes_on(url: str) -> None:
@@ -125,100 +111,88 @@ def test_loop_when_run_piecewise_then_the_client_goes_on(url: str) -> None:
     assert client.statistics().receipts_pending == 0
 
 
-def test_publisher_when_fifty_tasks_send_then_its_window_is_never_exceeded(url: str) -> None:
-    async def main() -> int:
-        most = 0
-        async with trio_stomp.connect(url) as client:
-            async with client.publisher(max_in_flight=4) as publisher:
+@on_asyncio
+async def test_publisher_when_fifty_tasks_send_then_its_window_is_never_exceeded(url: str) -> None:
+    most = 0
+    async with trio_stomp.connect(url) as client, client.publisher(max_in_flight=4) as publisher:
 
-                async def send() -> None:
-                    nonlocal most
-                    await publisher.send(QUEUE, b"x")
-                    most = max(most, client.statistics().unconfirmed)
+        async def send() -> None:
+            nonlocal most
+            await publisher.send(QUEUE, b"x")
+            most = max(most, client.statistics().unconfirmed)
 
-                await asyncio.gather(*(send() for _ in range(50)))
-        return most
-
-    assert asyncio.run(main()) == 4
+        await asyncio.gather(*(send() for _ in range(50)))
+    assert most == 4
 
 
-def test_handler_when_it_raises_cancelled_error_by_itself_then_it_has_failed_and_the_pool_goes_on(url: str) -> None:
+@on_asyncio
+async def test_handler_when_it_raises_cancelled_error_by_itself_then_it_has_failed_and_the_pool_goes_on(
+    url: str,
+) -> None:
     handled: list[str] = []
 
-    async def main() -> None:
-        async with trio_stomp.connect(url) as client:
-            for text in "abc":
-                await client.send("/queue/own", text, receipt=True)
-            async with client.subscribe("/queue/own") as messages:
+    async def handle(message: Message) -> None:  # noqa: ASYNC124  # work() awaits it
+        if message.text == "b":
+            raise asyncio.CancelledError
+        handled.append(message.text)
 
-                async def handle(message: Message) -> None:  # noqa: ASYNC124  # work() awaits it
-                    if message.text == "b":
-                        raise asyncio.CancelledError
-                    handled.append(message.text)
-
-                working = asyncio.create_task(messages.work(handle, workers=1, retry=Retry(attempts=1)))
-                await until(lambda: len(handled) == 2)
-                working.cancel()
-                with suppress(asyncio.CancelledError):
-                    await working
-
-    asyncio.run(main())
+    async with trio_stomp.connect(url) as client:
+        for text in "abc":
+            await client.send("/queue/own", text, receipt=True)
+        async with client.subscribe("/queue/own") as messages:
+            working = asyncio.create_task(messages.work(handle, workers=1, retry=Retry(attempts=1)))
+            await until(lambda: len(handled) == 2)
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
     assert handled == ["a", "c"]
 
 
-def test_credentials_when_they_raise_cancelled_error_by_themselves_then_connecting_fails(url: str) -> None:
+@on_asyncio
+async def test_credentials_when_they_raise_cancelled_error_by_themselves_then_connecting_fails(url: str) -> None:
     async def credentials() -> tuple[str, str]:  # noqa: ASYNC124  # connect() awaits it
         raise asyncio.CancelledError
 
-    async def main() -> None:
+    with pytest.raises(trio_stomp.ConnectError, match="CancelledError, although nothing has canceled it"):
         async with trio_stomp.connect(url, credentials=credentials):
             raise AssertionError
 
-    with pytest.raises(trio_stomp.ConnectError, match="CancelledError, although nothing has canceled it"):
-        asyncio.run(main())
 
+@on_asyncio
+async def test_client_when_closed_in_a_handler_then_work_raises_that_and_leaving_ends(url: str) -> None:
+    async with trio_stomp.connect(url) as client:
+        await client.send("/queue/close", b"x", receipt=True)
+        async with client.subscribe("/queue/close") as messages:
 
-def test_client_when_closed_in_a_handler_then_work_raises_that_and_leaving_ends(url: str) -> None:
-    async def main() -> None:
-        async with trio_stomp.connect(url) as client:
-            await client.send("/queue/close", b"x", receipt=True)
-            async with client.subscribe("/queue/close") as messages:
-
-                async def handle(message: Message) -> None:
-                    await message.ack()
-                    await client.aclose()
-
-                with pytest.raises(ConnectionClosed):
-                    await messages.work(handle)
-
-    asyncio.run(asyncio.wait_for(main(), 20))
-
-
-def test_batch_when_its_call_is_canceled_while_it_lingers_then_the_next_call_gets_all(url: str) -> None:
-    async def main() -> list[str]:
-        async with trio_stomp.connect(url) as client, client.subscribe("/queue/batch") as messages:
-            for text in "abc":
-                await client.send("/queue/batch", text, receipt=True)
-            lingering = asyncio.create_task(messages.receive_batch(10, linger=60))
-            await until(lambda: len(messages._inbox) == 3 and messages._inbox.waiting)
-            lingering.cancel()
-            with suppress(asyncio.CancelledError):
-                await lingering
-            batch = await messages.receive_batch(10)
-            for message in batch:
+            async def handle(message: Message) -> None:
                 await message.ack()
-            return [message.text for message in batch]
+                await client.aclose()
 
-    assert asyncio.run(main()) == ["a", "b", "c"]
+            with pytest.raises(ConnectionClosed):
+                await messages.work(handle)
 
 
-def test_body_when_it_is_large_then_it_arrives(url: str) -> None:
-    async def main() -> None:
-        async with trio_stomp.connect(url) as client, client.subscribe("/queue/large", ack="auto") as messages:
-            await client.send("/queue/large", bytes(30 * 1024 * 1024), receipt=True)
-            assert (await anext(messages)).body == bytes(30 * 1024 * 1024)
+@on_asyncio
+async def test_batch_when_its_call_is_canceled_while_it_lingers_then_the_next_call_gets_all(url: str) -> None:
+    async with trio_stomp.connect(url) as client, client.subscribe("/queue/batch") as messages:
+        for text in "abc":
+            await client.send("/queue/batch", text, receipt=True)
+        lingering = asyncio.create_task(messages.receive_batch(10, linger=60))
+        await until(lambda: messages.statistics().buffered == 3 and messages.statistics().waiting)
+        lingering.cancel()
+        with suppress(asyncio.CancelledError):
+            await lingering
+        batch = await messages.receive_batch(10)
+        for message in batch:
+            await message.ack()
+        assert [message.text for message in batch] == ["a", "b", "c"]
 
-    asyncio.run(main())
+
+@on_asyncio
+async def test_body_when_it_is_large_then_it_arrives(url: str) -> None:
+    async with trio_stomp.connect(url) as client, client.subscribe("/queue/large", ack="auto") as messages:
+        await client.send("/queue/large", bytes(30 * 1024 * 1024), receipt=True)
+        assert (await anext(messages)).body == bytes(30 * 1024 * 1024)
 
 
 def test_file_when_its_sender_is_canceled_natively_then_the_connection_ends_or_the_file_was_sent_whole(
@@ -227,8 +201,7 @@ def test_file_when_its_sender_is_canceled_natively_then_the_connection_ends_or_t
     path = tmp_path / "body"
     path.write_bytes(bytes(8 * 1024 * 1024))
 
-    async def main(passes: int) -> bool:
-        sent = False
+    async def main(passes: int) -> None:
         with suppress(trio_stomp.ConnectionLost):
             async with trio_stomp.connect(url) as client:
                 sending = asyncio.create_task(client.send("/queue/file", path))
@@ -237,9 +210,7 @@ def test_file_when_its_sender_is_canceled_natively_then_the_connection_ends_or_t
                 sending.cancel()
                 with suppress(asyncio.CancelledError):
                     await sending
-                    sent = True
                 await client.send(QUEUE, b"x", receipt=True)
-        return sent
 
     # Each pass ends at another await: before the file is opened, while a piece is read, while one is written.
     for passes in range(1, 60, 2):
@@ -262,74 +233,23 @@ def test_debug_mode_when_everything_is_used_then_nothing_is_said(url: str, caplo
     assert [record for record in caplog.records if record.name == "asyncio" and record.levelname != "DEBUG"] == []
 
 
-def test_open_when_the_client_is_dropped_then_a_warning_names_the_place_and_the_connection_ends() -> None:
-    async def main(broker: ThreadedBroker) -> None:
-        client = await trio_stomp.open(broker.url)
-        await client.send(QUEUE, b"x", receipt=True)
-        holder = [client]
-        del client
-        with pytest.warns(ResourceWarning, match=rf"opened at {__file__}:\d+, was not closed: await its aclose\(\)"):
-            holder.clear()
-        await until(lambda: broker.call(lambda inner: inner.sessions) == ())
-
-    with run_broker_in_thread() as broker:
-        asyncio.run(main(broker))
+@on_asyncio
+async def test_open_when_closed_twice_then_the_second_time_nothing_happens(url: str) -> None:
+    client = await trio_stomp.open(url)
+    await client.send(QUEUE, b"x", receipt=True)
+    await client.aclose()
+    await client.aclose()
+    with pytest.raises(ConnectionClosed):
+        await client.send(QUEUE, b"x")
 
 
-def test_open_when_closed_twice_then_the_second_time_nothing_happens(url: str) -> None:
-    async def main() -> None:
-        client = await trio_stomp.open(url)
-        await client.send(QUEUE, b"x", receipt=True)
-        await client.aclose()
-        await client.aclose()
-        with pytest.raises(ConnectionClosed):
-            await client.send(QUEUE, b"x")
-
-    asyncio.run(main())
-
-
-def test_open_when_its_block_raises_then_that_same_object_leaves_and_the_client_is_closed(url: str) -> None:
+@on_asyncio
+async def test_open_when_its_block_raises_then_that_same_object_leaves_and_the_client_is_closed(url: str) -> None:
     error = ValueError("mine")
-
-    async def main() -> None:
+    with pytest.raises(ValueError, match="mine") as caught:
         async with await trio_stomp.open(url):
             raise error
-
-    with pytest.raises(ValueError, match="mine") as caught:
-        asyncio.run(main())
     assert caught.value is error
-
-
-def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(url: str) -> None:
-    program = """
-        import asyncio, sys, trio_stomp
-        loop = asyncio.new_event_loop()
-        client = loop.run_until_complete(trio_stomp.open(sys.argv[1]))
-        loop.close()
-        print("closed")
-    """
-    done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", textwrap.dedent(program), url],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert (done.returncode, done.stdout) == (0, "closed\n")
-    assert "was not closed: await its aclose()" in done.stderr
-
-
-def test_warnings_when_a_client_is_used_and_left_then_there_are_none(url: str) -> None:
-    async def main() -> None:
-        async with trio_stomp.connect(url) as client:
-            await client.send(QUEUE, b"x")
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        asyncio.run(main())
-        gc.collect()
-    assert not caught
 
 
 def test_thread_when_its_caller_is_canceled_and_it_fails_then_only_the_cancellation_is_told(

@@ -11,7 +11,6 @@ import trio
 
 import trio_stomp
 from trio_stomp.runtime import as_byte_stream
-from trio_stomp.runtime.streams import AnyioStream
 from trio_stomp.testing import DropLink, open_broker
 
 
@@ -90,18 +89,18 @@ async def test_connect_stream_when_anyios_stream_breaks_then_connection_lost() -
 
 async def test_receive_when_there_is_more_than_asked_for_then_the_rest_waits() -> None:
     played = Played(data=b"abc")
-    stream = AnyioStream(played)
+    stream = as_byte_stream(played)
     assert [await stream.receive_some(2), await stream.receive_some()] == [b"ab", b"c"]
     assert played.asked == [2, 64 * 1024]
 
 
 async def test_receive_when_anyio_is_at_the_end_then_nothing() -> None:
-    assert await AnyioStream(Played(fails=anyio.EndOfStream())).receive_some() == b""
+    assert await as_byte_stream(Played(fails=anyio.EndOfStream())).receive_some() == b""
 
 
 async def test_send_when_it_is_no_bytes_then_anyio_gets_bytes() -> None:
     played = Played()
-    stream = AnyioStream(played)
+    stream = as_byte_stream(played)
     await stream.wait_writable()
     await stream.send_all(memoryview(b"abc"))
     await stream.send_all(bytearray(b"d"))
@@ -133,13 +132,8 @@ async def test_broken_when_trio_knows_why_then_that_is_the_cause() -> None:
     assert caught.value.__cause__ is reset
 
 
-def test_stream_when_it_is_ours_already_then_it_is_taken_as_it_is() -> None:
-    stream = AnyioStream(Played())
-    assert as_byte_stream(stream) is stream
-
-
-def test_stream_when_it_is_none_then_type_error_says_what_is() -> None:
-    with pytest.raises(
-        TypeError, match=r"byte stream of anyio or, under trio\.run\(\), one of trio; got builtins\.str"
-    ):
-        as_byte_stream("stomp://b")
+async def test_connect_stream_when_it_is_no_stream_then_type_error_says_what_is() -> None:
+    expected = r"byte stream of anyio or, under trio\.run\(\), one of trio; got builtins\.str"
+    with pytest.raises(TypeError, match=expected):
+        async with trio_stomp.connect_stream("stomp://b"):  # type: ignore[arg-type]  # the mistake
+            raise AssertionError

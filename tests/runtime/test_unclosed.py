@@ -15,7 +15,6 @@ from typing import Final
 import pytest
 
 import trio_stomp
-from trio_stomp.client import Endpoint
 from trio_stomp.testing import ThreadedBroker
 
 QUEUE: Final = "/queue/a"
@@ -27,8 +26,8 @@ url, QUEUE = sys.argv[1:]
 
 
 def warning(broker: ThreadedBroker) -> str:
-    url = Endpoint.parse(broker.url)
-    return rf"the client of {re.escape(str(url))}, opened at .*:\d+, was not closed: await its aclose\(\)"
+    address = re.escape(broker.url.rpartition("@")[2])
+    return rf"the client of stomp://{address}, opened at .*:\d+, was not closed: await its aclose\(\)"
 
 
 def run(
@@ -71,6 +70,19 @@ def test_exit_when_a_client_is_open_then_warned_of_and_nothing_else_is_said(brok
     assert not [line for line in said if "Traceback" in line or "destroyed" in line]
 
 
+def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(broker: ThreadedBroker) -> None:
+    said = run(
+        broker,
+        """
+        loop = asyncio.new_event_loop()
+        client = loop.run_until_complete(trio_stomp.open(url))
+        loop.close()
+        """,
+    )
+
+    assert [line for line in said if re.search(warning(broker), line)]
+
+
 def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:
     async def main() -> None:
         holder = [await trio_stomp.open(broker.url)]
@@ -98,8 +110,8 @@ def test_client_when_closed_then_not_warned_of(broker: ThreadedBroker) -> None:
         async def main():
             client = await trio_stomp.open(url)
             await client.aclose()
-            async with trio_stomp.connect(url):
-                pass
+            async with trio_stomp.connect(url) as client:
+                await client.send(QUEUE, b"x")
 
         asyncio.run(main())
         """,

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.receiving import opened
+from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,3 +102,14 @@ def threaded_broker() -> Generator[ThreadedBroker]:
 def connection(threaded_broker: ThreadedBroker) -> dict[str, str]:
     """The options that reach it."""
     return {"brokers": f"127.0.0.1:{threaded_broker.port}", "login": "guest", "password": "guest"}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SpoolStore:
+    """A spool in a local folder, which does not wait for the disk: a power cut is not among what these tests show."""
+
+    def flush(_number: int) -> None:
+        """Do nothing."""
+
+    monkeypatch.setattr(os, "fsync", flush)
+    return opened(tmp_path)

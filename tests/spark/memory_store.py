@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 from pyarrow import fs
 
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore, StoredObject
+from trio_stomp.spark import SpoolError
+from trio_stomp.spark.spool_store import SpoolStore, StoredObject
 
 __all__ = ["Killed", "MemoryStore"]
 

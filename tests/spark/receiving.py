@@ -5,25 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from functools import partial
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from tests.spark.memory_store import MemoryStore
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status, write_status
+from trio_stomp.spark import ReceiverState, ReceiverStatus
+from trio_stomp.spark.lease import Lease
+from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.receiver_status import read_status, write_status
+from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
-from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.testing import Broker, DropLink, ThreadedBroker
 
 __all__ = [
     "QUEUE",
     "bodies_of",
+    "break_links",
     "identity_of_an_ended_process",
     "left",
+    "make_older",
     "numbers_in",
     "opened",
+    "planner_of",
     "publish",
     "segment_of",
     "segments_in",
@@ -63,9 +71,41 @@ async def _wait_until_left(broker: Broker, *, count: int) -> None:
     await broker.wait_until(lambda: _left(broker) == count)
 
 
+def break_links(broker: ThreadedBroker, *octets: int) -> None:
+    """Have the next links break, each after the broker has sent so much over it."""
+    for each in octets:
+        broker.call(partial(_break_after, octets=each))
+
+
+def _break_after(broker: Broker, *, octets: int) -> None:
+    broker.faults.plan(DropLink(after_sent_bytes=octets))
+
+
 def opened(folder: Path) -> SpoolStore:
     """The store in a local folder."""
     return SpoolLocation.of(str(folder)).open()
+
+
+def planner_of(
+    store: SpoolStore,
+    *,
+    destination: str = QUEUE,
+    window: Window | None = None,
+    max_bytes: int = 1 << 30,
+    fails: bool = True,
+    lease: Lease | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Planner:
+    """A planner that looks for no copies, unless a window is given, and fails where rows are missing, unless told."""
+    return Planner(
+        store,
+        destination=destination,
+        window=window,
+        max_bytes=max_bytes,
+        fail_on_data_loss=fails,
+        lease=lease,
+        monotonic=monotonic,
+    )
 
 
 def segments_in(store: SpoolStore) -> list[Segment]:
@@ -91,10 +131,18 @@ def statuses_in(store: SpoolStore) -> list[ReceiverStatus]:
     return [each for each in found if each is not None]
 
 
+@cache
 def identity_of_an_ended_process() -> str:
     """The identity of a process of this machine that has ended."""
     script = "from trio_stomp.spark.process_identity import process_identity; print(process_identity())"
     return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def make_older(store: SpoolStore, name: str, seconds: float) -> None:
+    """Have an object seem to have been written so much earlier."""
+    path = Path(store.path(name))
+    changed = path.stat().st_mtime - seconds
+    os.utime(path, (changed, changed))
 
 
 def segment_of(

@@ -15,8 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tests.spark.waiting import PATIENCE, wait_until
+from trio_stomp.testing import Broker, ThreadedBroker
 
-__all__ = ["DOCS", "die_before_recorded", "program", "running"]
+__all__ = ["DOCS", "die_before_recorded", "program", "publish", "running"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RECIPES = "spark-recipes.md"
@@ -29,6 +30,16 @@ def program(page: str, heading: str = "") -> str:
     found = re.search(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     assert found is not None, heading
     return found[1]
+
+
+def publish(broker: ThreadedBroker, queue: str, *bodies: str | bytes) -> None:
+    """Put messages into a queue."""
+
+    def put(inner: Broker) -> None:
+        for body in bodies:
+            inner.publish(queue, body)
+
+    broker.call(put)
 
 
 @dataclass

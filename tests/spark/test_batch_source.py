@@ -4,19 +4,11 @@ import json
 from functools import partial
 from pathlib import Path
 
-import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
 
-from trio_stomp.spark.batch_source import BatchOptions, StompBatchReader, batch_reader
-from trio_stomp.spark.segment_slices import SegmentGroup
-from trio_stomp.spark.spark_schema import spark_schema
+from tests.spark.receiving import QUEUE
 from trio_stomp.testing import Broker, ThreadedBroker
-
-QUEUE = "/queue/a"
 
 
 def publish(broker: ThreadedBroker, count: int) -> None:
@@ -51,48 +43,5 @@ def test_destination_when_loaded_then_every_action_sees_the_same_rows(
     assert threaded_broker.call(lambda broker: broker.depth(QUEUE)) == 5
 
 
-def test_destination_when_loaded_twice_then_the_second_has_what_came_since(
-    spark: SparkSession, threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
-) -> None:
-    publish(threaded_broker, 10)
-    first = load(spark, connection, tmp_path)
-    assert first.count() == 10
-    publish(threaded_broker, 3)
-
-    assert load(spark, connection, tmp_path).count() == 3
-    assert first.count() == 10
-
-
 def test_destination_when_empty_then_no_rows(spark: SparkSession, connection: dict[str, str], tmp_path: Path) -> None:
     assert load(spark, connection, tmp_path).collect() == []
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"maxRow": "1"}, "did you mean 'maxRows'"),
-        ({"spoolLocation": "spool"}, "must be an absolute path"),
-    ],
-)
-def test_read_when_it_cannot_be_meant_then_refused(
-    spark: SparkSession, connection: dict[str, str], tmp_path: Path, options: dict[str, str], said: str
-) -> None:
-    needed = {"subscribe": QUEUE, "spoolLocation": str(tmp_path)}
-
-    with pytest.raises(PySparkException, match=said):
-        spark.read.format("stomp").options(**{**connection, **needed, **options}).load().count()
-
-
-OPTIONS = BatchOptions.read({"brokers": "b", "subscribe": QUEUE, "spoolLocation": "/spool"})
-
-
-def test_schema_when_the_user_gives_another_one_then_refused() -> None:
-    assert batch_reader(OPTIONS, spark_schema(OPTIONS.intake.columns)).options == OPTIONS
-    with pytest.raises(ValueError, match=r"leave out \.schema"):
-        batch_reader(OPTIONS, StructType([]))
-
-
-def test_partition_when_it_is_of_another_source_then_refused() -> None:
-    with pytest.raises(TypeError, match="expected a partition of this source"):
-        list(StompBatchReader(OPTIONS).read(InputPartition(None)))
-    assert list(StompBatchReader(OPTIONS).read(SegmentGroup(()))) == []

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.spark.receiving import opened, segments_in, write
-from trio_stomp.spark import stream_offsets
-from trio_stomp.spark.planner import DataLoss, Planner, SpoolReplaced, refuse_other_spool
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
+from tests.spark.receiving import opened, planner_of, segments_in, write
+from trio_stomp.spark import ReceiverState, ReceiverStatus, stream_offsets
+from trio_stomp.spark.planner import DataLoss, Planner, SpoolReplaced
+from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 from trio_stomp.spark.stream_offsets import Offset, read_progress
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SpoolStore:
-    return opened(tmp_path)
 
 
 class Clock:
@@ -33,15 +27,8 @@ class Clock:
         return self.now
 
 
-def started(store: SpoolStore, *, fails: bool = True, clock: Callable[[], float] | None = None) -> Planner:
-    return Planner(
-        store,
-        destination="/queue/a",
-        window=None,
-        max_bytes=1,
-        fail_on_data_loss=fails,
-        monotonic=clock or Clock(),
-    )
+def started(store: SpoolStore, *, fails: bool = True, clock: Clock | None = None) -> Planner:
+    return planner_of(store, max_bytes=1, fails=fails, monotonic=clock or Clock())
 
 
 def at(planner: Planner, retired: int = 0, **rows: int) -> Offset:
@@ -115,20 +102,6 @@ def test_rows_when_gone_and_the_user_says_so_then_left_out_logged_once_and_count
 
 
 # --- another spool ----------------------------------------------------------------------------------------------------
-
-
-def test_spool_when_another_one_or_none_then_refused_before_anything_is_written(tmp_path: Path) -> None:
-    first, second, empty = (opened(tmp_path / name) for name in ("first", "second", "empty"))
-    begun = at(started(first), a=40)
-    other = started(second).spool
-
-    refuse_other_spool(first, begun, fail_on_data_loss=True)
-    with pytest.raises(SpoolReplaced, match=rf"belongs to the spool {begun.spool} .*, but it has the spool {other}: "):
-        refuse_other_spool(second, begun, fail_on_data_loss=True)
-    with pytest.raises(SpoolReplaced, match=r"but no spool is there: .*the rows from 41 of shard a"):
-        refuse_other_spool(empty, begun, fail_on_data_loss=True)
-    refuse_other_spool(empty, begun, fail_on_data_loss=False)
-    assert not (tmp_path / "empty").exists()
 
 
 def test_spool_when_replaced_while_a_query_runs_then_refused(store: SpoolStore) -> None:

@@ -1,4 +1,4 @@
-"""The data source as Spark finds it."""
+"""The data source as Spark finds it: its columns, and which options it refuses."""
 
 from __future__ import annotations
 
@@ -7,67 +7,129 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from tests.spark.receiving import QUEUE, publish
-from trio_stomp.errors import StompError
-from trio_stomp.spark import StompDataSource
-from trio_stomp.spark.message_columns import MessageColumns
-from trio_stomp.spark.spark_schema import spark_schema
+from trio_stomp.spark import OptionError, StompDataSource
 from trio_stomp.testing import ThreadedBroker
 
 NEEDED = {"brokers": "stomp://localhost:61613", "subscribe": "/queue/a", "spoolLocation": "/spool"}
-
-
-def test_name_when_asked_then_the_format_of_the_options() -> None:
-    assert StompDataSource.name() == "stomp"
-
-
-def test_schema_when_no_option_says_otherwise_then_the_columns_of_messages() -> None:
-    assert StompDataSource(NEEDED).schema() == spark_schema(MessageColumns())
-    assert "headers" in StompDataSource({**NEEDED, "includeHeaders": "true"}).schema().fieldNames()
-
-
-@pytest.mark.parametrize("option", [{"maxRows": "5"}, {"maxOffsetsPerTrigger": "5"}])
-def test_schema_when_options_are_those_of_a_batch_or_of_a_stream_then_accepted(option: dict[str, str]) -> None:
-    assert StompDataSource({**NEEDED, **option}).schema() == spark_schema(MessageColumns())
+COLUMNS = (
+    "struct<body:binary,destination:string,message_id:string,subscription:string,content_type:string,"
+    "redelivered:boolean,timestamp:timestamp,received_at:timestamp,seq:bigint,stable_id:string>"
+)
+# What Spark passes on for a table: its properties, with the options among them.
+OF_TABLE = {f"option.{name}": value for name, value in NEEDED.items()} | {"owner": "root", "provider": "stomp"}
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    "options",
     [
-        ({"maxOffsetPerTrigger": "5"}, "the STOMP source .*'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'"),
-        ({"maxRow": "5"}, "the STOMP source .*'maxrow'; did you mean 'maxRows'"),
-        (
-            {"somethingElse": "x"},
-            "the STOMP source .*'somethingelse'; there are .*maxOffsetsPerTrigger.*maxRows",
-        ),
-        ({"kafka.bootstrap.servers": "x"}, "no option 'kafka.bootstrap.servers'; name the brokers with 'brokers'"),
-        ({"maxRowsPerTrigger": "5"}, "did you mean 'maxOffsetsPerTrigger'"),
-        ({"url": "stomp://a:1"}, "no option 'url'; name the brokers with 'brokers'"),
-        ({"user": "a"}, "no option 'user'; did you mean 'login'"),
-        ({"subscribePattern": "/queue/.*"}, "STOMP cannot list destinations"),
-        ({"endingOffsets": "latest"}, "ends when nothing has come for 'idleTimeoutMs'"),
-        ({"maxRows": "5", "maxOffsetsPerTrigger": "5"}, "the STOMP streaming source has no option 'maxrows'"),
-        ({"receivers": "-1"}, "'receivers' must be a whole number from 0"),
-        ({"prefetch": "x"}, "'prefetch' must be a whole number from 1"),
-        ({"passcode": "x"}, r"use .option\('password', ...\)"),
+        {},
+        {"maxRows": "5"},
+        {"maxOffsetsPerTrigger": "5"},
+        {"checkpointLocation": "/c", "queryName": "q"},
+        OF_TABLE,
     ],
+    ids=["needed", "of a batch", "of a stream", "Spark's own", "of a table"],
 )
+def test_schema_when_options_are_valid_then_the_columns_of_messages(options: dict[str, str]) -> None:
+    assert StompDataSource({**NEEDED, **options}).schema().simpleString() == COLUMNS
+
+
+def test_schema_when_options_choose_columns_then_they_are_there_too() -> None:
+    names = StompDataSource({**NEEDED, "includeHeaders": "true", "INCLUDETEXT": "True"}).schema().fieldNames()
+
+    assert (names[1], names[-1], len(names)) == ("text", "headers", 12)
+
+
+# All of what an error says about a value: the name of the option, what is expected, and the value.
+WRONG_VALUES = [
+    ({"selector": ""}, "'selector' must be some text, got ''"),
+    ({"includeHeaders": "yes"}, "'includeHeaders' must be true or false, got 'yes'"),
+    ({"prefetch": "0"}, "'prefetch' must be a whole number from 1, got '0'"),
+    ({"prefetch": "x"}, "'prefetch' must be a whole number from 1, got 'x'"),
+    ({"maxRows": "0"}, "'maxRows' must be a whole number from 1, got '0'"),
+    ({"receivers": "-1"}, "'receivers' must be a whole number from 0, got '-1'"),
+    ({"lingerMs": "1.5"}, "'lingerMs' must be a whole number of milliseconds from 1, got '1.5'"),
+    ({"lingerMs": "0"}, "'lingerMs' must be a whole number of milliseconds from 1, got '0'"),
+    ({"maxSpoolBytes": "lots"}, "'maxSpoolBytes' must be a number of bytes such as 1048576, 64m or 1g, got 'lots'"),
+    ({"maxSpoolBytes": "m"}, "'maxSpoolBytes' must be a number of bytes such as 1048576, 64m or 1g, got 'm'"),
+    ({"segmentFormat": "csv"}, "'segmentFormat' must be arrow or parquet, got 'csv'"),
+    ({"spoolTransport": "smoke"}, "'spoolTransport' must be file or inline, got 'smoke'"),
+    ({"dedupe": "yes"}, "'dedupe' must be auto, none or header:<name>, got 'yes'"),
+    ({"dedupe": "header:"}, "'dedupe' must be auto, none or header:<name>, got 'header:'"),
+    ({"spoolLocation": "spool"}, "must be an absolute path"),
+    ({"startingOffsets": "newest"}, "'startingOffsets' must be unread, earliest, latest, or an offset as"),
+    ({"startingOffsets": "[1]"}, "'startingOffsets' must be unread"),
+    ({"startingOffsets": '{"destination": "/queue/b"}'}, "the checkpoint is of '/queue/b'"),
+    *(
+        ({"subscribeHeaders": each}, f'a JSON object of text, such as {{"x-expires": "60000"}}, got {each!r}')
+        for each in ("{", "[1]", '{"a": "1", "a": "2"}', '{"a": 1}')
+    ),
+    *(
+        ({"subscribe": each}, "'subscribe' must be a destination, or a JSON array of different ones such as")
+        for each in ("[", "[]", '["/queue/a", 1]', '["/queue/a", "/queue/a"]', '[""]', "[[]]")
+    ),
+]
+# Options that contradict each other, and names that are none.
+WRONG_OPTIONS = [
+    ({"minPartitions": "9"}, "'minPartitions' is 9 and 'maxPartitions' is 8"),
+    ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is 9, and a batch has at most 8 rows"),
+    ({"receivers": "2", "subscribe": "/topic/a"}, "gives each of them every message"),
+    ({"maxRows": "5", "maxOffsetsPerTrigger": "5"}, "the STOMP streaming source has no option 'maxrows'"),
+    ({"maxOffsetPerTrigger": "5"}, "source has no option 'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'"),
+    ({"maxRow": "5"}, "the STOMP source has no option 'maxrow'; did you mean 'maxRows'"),
+    ({"kafka.bootstrap.servers": "x"}, "no option 'kafka.bootstrap.servers'; name the brokers with 'brokers'"),
+    ({"maxRowsPerTrigger": "5"}, "did you mean 'maxOffsetsPerTrigger'"),
+    ({"url": "stomp://a:1"}, "no option 'url'; name the brokers with 'brokers'"),
+    ({"user": "a"}, "no option 'user'; did you mean 'login'"),
+    ({"subscribePattern": "/queue/.*"}, "STOMP cannot list destinations"),
+    ({"endingOffsets": "latest"}, "ends when nothing has come for 'idleTimeoutMs'"),
+    ({"passcode": "x"}, "use .option('password', ...)"),
+    ({"path": "/queue/a"}, "a destination is no path"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), [*WRONG_VALUES, *WRONG_OPTIONS])
 def test_schema_when_options_are_wrong_for_batch_and_stream_then_refused(options: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(OptionError) as caught:
         StompDataSource({**NEEDED, **options}).schema()
+
+    assert said in str(caught.value)
+
+
+def test_schema_when_an_option_is_like_none_then_those_of_batch_and_stream_are_named() -> None:
+    with pytest.raises(OptionError, match=r"'somethingelse'; there are .*maxOffsetsPerTrigger.*maxRows"):
+        StompDataSource({**NEEDED, "somethingElse": "x"}).schema()
 
 
 @pytest.mark.parametrize("option", list(NEEDED))
-def test_schema_when_a_needed_option_is_missing_then_it_says_which(option: str) -> None:
+def test_schema_when_a_needed_option_is_missing_then_the_error_has_an_example(option: str) -> None:
     source = StompDataSource({name: value for name, value in NEEDED.items() if name != option})
-    with pytest.raises(ValueError, match=f"'{option}' is missing"):
+    with pytest.raises(OptionError, match=rf"'{option}' is missing; for example \.option\('{option}', "):
         source.schema()
 
 
+def test_reader_when_an_option_is_of_the_other_use_then_refused() -> None:
+    batch = StompDataSource({**NEEDED, "startingOffsets": "latest"})
+    with pytest.raises(OptionError, match="the STOMP batch source has no option 'startingoffsets'; a batch has no"):
+        batch.reader(batch.schema())
+    stream = StompDataSource({**NEEDED, "maxRows": "5"})
+    with pytest.raises(OptionError, match="the STOMP streaming source has no option 'maxrows'"):
+        stream.streamReader(stream.schema())
+
+
+def test_reader_when_the_user_gives_another_schema_then_refused() -> None:
+    source = StompDataSource(NEEDED)
+    for reader in (source.reader, source.streamReader):
+        reader(source.schema())
+        with pytest.raises(ValueError, match=r"leave out \.schema"):
+            reader(StructType([]))
+
+
 def test_source_when_spark_passes_no_options_then_it_says_what_to_use_in_place_of_a_table() -> None:
-    source = StompDataSource({})
-    columns = spark_schema(MessageColumns())
+    source, columns = StompDataSource({}), StructType([])
 
     for ask in (
         source.schema,
@@ -75,7 +137,7 @@ def test_source_when_spark_passes_no_options_then_it_says_what_to_use_in_place_o
         lambda: source.streamReader(columns),
         lambda: source.writer(columns, overwrite=False),
     ):
-        with pytest.raises(ValueError, match=r"CREATE TEMPORARY VIEW .* USING stomp OPTIONS"):
+        with pytest.raises(OptionError, match=r"CREATE TEMPORARY VIEW .* USING stomp OPTIONS"):
             ask()
 
 
@@ -99,16 +161,3 @@ def test_view_when_made_with_sql_then_its_rows_are_the_messages_each_time(
     for _ in range(2):
         found = spark.sql("SELECT CAST(CAST(body AS STRING) AS INT) AS n FROM orders WHERE NOT redelivered").collect()
         assert sorted(row.n for row in found) == list(range(5))
-
-
-def test_reader_when_an_option_is_unknown_then_the_nearest_is_named() -> None:
-    source = StompDataSource({**NEEDED, "maxRow": "5"})
-    with pytest.raises((StompError, ValueError), match="maxRows"):
-        source.reader(spark_schema(MessageColumns()))
-
-
-@pytest.mark.parametrize("option", list(NEEDED))
-def test_reader_when_a_needed_option_is_missing_then_it_says_which(option: str) -> None:
-    source = StompDataSource({name: value for name, value in NEEDED.items() if name != option})
-    with pytest.raises((StompError, ValueError), match=f"'{option}' is missing"):
-        source.reader(spark_schema(MessageColumns()))

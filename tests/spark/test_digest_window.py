@@ -7,15 +7,6 @@ import tracemalloc
 from trio_stomp.spark.recent_ids import DigestWindow, digest_of
 
 
-def test_digest_when_added_then_found_with_its_mark() -> None:
-    window = DigestWindow()
-    window.add(digest_of("a"), 0)
-    window.add(digest_of("b"), 1)
-
-    assert [window.find(digest_of(each)) for each in "abc"] == [0, 1, None]
-    assert len(window) == 2
-
-
 def test_digest_when_forgotten_then_not_found_and_it_can_be_added_again() -> None:
     window = DigestWindow()
     window.add(digest_of("a"), 1)

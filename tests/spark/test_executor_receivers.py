@@ -18,13 +18,11 @@ from trio.testing import MockClock
 
 from tests.spark.receiving import QUEUE, left, numbers_in, publish, statuses_in, wait_until_left
 from tests.spark.waiting import wait_until
-from trio_stomp.spark import ReceiversFailed, executor_receivers, receivers
+from trio_stomp.spark import ReceiversFailed, ReceiverState, ReceiverStatus, SpoolError, executor_receivers, receivers
 from trio_stomp.spark.executor_receivers import receive_while_wanted, refuse_few_failures
-from trio_stomp.spark.option_reader import OptionError
 from trio_stomp.spark.receiver import ReceiverOptions
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
 from trio_stomp.spark.segments import Listing, list_spool
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
@@ -135,23 +133,28 @@ def test_receivers_when_their_program_ends_within_the_block_then_they_stop_grace
     assert len(numbers_in(kit.store)) + left(threaded_broker) == 10
 
 
-def test_receivers_when_an_option_is_wrong_then_refused_before_a_task_starts(kit: Kit) -> None:
+@pytest.mark.parametrize(
+    ("options", "count", "said"),
+    [
+        ({"prefetc": 5}, 1, "has no option 'prefetc'; did you mean 'prefetch'"),
+        # Values become text, as with Spark's own readers.
+        ({"receivers": 0, "includeHeaders": True, "includeText": 2}, 1, "'includeText' must be .*, got '2'"),
+        ({}, 0, "at least 1, got 0"),
+        # One slot is for the query.
+        ({}, 5, "the cluster has 5: set count to 4, or add slots"),
+    ],
+)
+def test_receivers_when_they_cannot_be_as_wanted_then_refused_before_a_task_starts(
+    kit: Kit, options: dict[str, str | float | bool], count: int, said: str
+) -> None:
     with (
-        pytest.raises(OptionError, match="has no option 'prefetc'; did you mean 'prefetch'"),
-        receivers(kit.spark, {**kit.options, "prefetc": 5}, count=1),
+        pytest.raises(ValueError, match=said),
+        receivers(kit.spark, {**kit.options, **options}, count=count),
     ):
         pytest.fail("they were started")
 
     assert kit.store.objects() == []
     assert kit.is_over()
-
-
-def test_receivers_when_values_are_no_text_then_as_spark_reads_them(kit: Kit) -> None:
-    with (
-        pytest.raises(OptionError, match="'includeText' must be true or false, got '2'"),
-        receivers(kit.spark, {**kit.options, "receivers": 0, "includeHeaders": True, "includeText": 2}, count=1),
-    ):
-        pytest.fail("they were started")
 
 
 def test_receivers_when_they_cannot_log_in_then_the_error_is_that_of_the_broker(kit: Kit) -> None:
@@ -229,23 +232,6 @@ def test_receivers_when_the_spool_is_not_there_then_raised_at_once(kit: Kit, mon
         pytest.fail("they were started")
 
     assert gone.times == 999
-
-
-def test_receivers_when_they_leave_no_slot_for_the_query_then_said_what_to_set(kit: Kit) -> None:
-    slots = kit.spark.sparkContext.defaultParallelism
-
-    with (
-        pytest.raises(ValueError, match=rf"the cluster has {slots}: set count to {slots - 1}, or add slots"),
-        receivers(kit.spark, kit.options, count=slots),
-    ):
-        pytest.fail("they were started")
-
-    assert kit.is_over()
-
-
-def test_receivers_when_none_are_wanted_then_refused(kit: Kit) -> None:
-    with pytest.raises(ValueError, match="at least 1, got 0"), receivers(kit.spark, kit.options, count=0):
-        pytest.fail("they were started")
 
 
 @pytest.mark.parametrize(

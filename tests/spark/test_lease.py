@@ -11,14 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.spark.receiving import identity_of_an_ended_process, opened
-from trio_stomp.spark.lease import Lease, SpoolTaken
+from trio_stomp.spark import SpoolTaken
+from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.segments import list_spool
 from trio_stomp.spark.spool_store import SpoolStore
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SpoolStore:
-    return opened(tmp_path)
 
 
 class Clock:

@@ -9,7 +9,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from trio_stomp import Message, connect
 from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received, SchemaDiffers, completed
-from trio_stomp.spark.option_reader import OptionReader
 from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
 from trio_stomp.spark.segments import SegmentFormat, encoded
 from trio_stomp.spark.spark_schema import spark_schema
@@ -100,14 +99,6 @@ async def test_text_when_the_body_is_none_then_null() -> None:
 @pytest.mark.parametrize("columns", [MessageColumns(), ALL])
 def test_schema_when_compared_with_what_spark_expects_then_equal(columns: MessageColumns) -> None:
     assert columns.arrow_schema().equals(to_arrow_schema(spark_schema(columns), timezone="UTC"))
-
-
-def test_columns_when_chosen_by_options_then_there() -> None:
-    chosen = MessageColumns.read(OptionReader({"includeHeaders": "true", "includeText": "true"}))
-
-    assert chosen == ALL
-    assert MessageColumns.read(OptionReader({})) == MessageColumns()
-    assert {"text", "headers"} & set(MessageColumns().arrow_schema().names) == set()
 
 
 async def test_messages_when_some_have_no_such_header_then_null_for_these() -> None:

@@ -19,12 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.spark.memory_store import Killed, MemoryStore
 from tests.spark.receiving import segment_of
+from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError
 from trio_stomp.spark.planner import DataLoss, Planner
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status, write_status
+from trio_stomp.spark.receiver_status import read_status, write_status
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentSlice
 from trio_stomp.spark.segments import Segment, list_spool, open_batches
-from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_offsets import Offset
 
 # For a long run: TRIO_STOMP_HISTORIES=10000.

@@ -8,26 +8,26 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from pyarrow import RecordBatch
 from trio.testing import MockClock
 
-from tests.spark.receiving import left, numbers_in, publish, segments_in, wait_until_left
+from tests.spark.receiving import break_links, left, numbers_in, planner_of, publish, segments_in, wait_until_left
 from trio_stomp.errors import BrokerError, ConnectionLost, StompError
-from trio_stomp.spark import receiver
-from trio_stomp.spark.planner import Planner
+from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, receiver
+from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.receiver_status import read_status
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool, open_batches
-from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_options import StreamOptions
-from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, ThreadedBroker, run_broker_in_thread
+from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Command
 
 PATIENCE = 120.0
@@ -63,6 +63,11 @@ class Told:
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self), PATIENCE), vars(self)
 
+    def failure(self) -> Exception:
+        """Wait for a failure."""
+        self.wait(lambda told: bool(told.failures))
+        return self.failures[0]
+
 
 class Kit:
     """Starts receivers, and ends them all."""
@@ -84,10 +89,27 @@ class Kit:
         self.threads.append(thread)
         return thread, told
 
+    def stop(self, thread: ReceiverThread) -> None:
+        """Stop a receiver, and wait until it has ended."""
+        thread.stop()
+        assert thread.join(PATIENCE)
+
     def status(self, told: Told) -> ReceiverStatus:
         found = read_status(self.store, told.shard)
         assert found is not None
         return found
+
+    def wait_for(self, told: Told, state: ReceiverState) -> None:
+        """Wait until the status of a receiver says this."""
+        deadline = time.monotonic() + PATIENCE
+        while not told.shard or self.status(told).state is not state:
+            assert not told.failures
+            assert time.monotonic() < deadline, vars(told)
+            time.sleep(0)
+
+    def delete_segments(self) -> None:
+        """Make room in the spool."""
+        self.store.delete(segment.name for segment in segments_in(self.store))
 
 
 @pytest.fixture
@@ -115,22 +137,10 @@ def test_receiver_when_started_again_then_its_shard_is_another_one(threaded_brok
         publish(threaded_broker, [number])
         thread, told = kit.start(kit.options())
         told.wait(lambda told: told.last == 1)
-        thread.stop()
-        assert thread.join(PATIENCE)
+        kit.stop(thread)
 
     assert len({segment.shard for segment in segments_in(kit.store)}) == 2
     assert sorted(numbers_in(kit.store)) == [0, 1]
-
-
-def test_receiver_when_it_has_enough_then_it_ends(threaded_broker: ThreadedBroker, kit: Kit) -> None:
-    publish(threaded_broker, range(30))
-
-    thread, told = kit.start(kit.options(max_rows=20, prefetch="8"))
-
-    assert thread.join(PATIENCE)
-    assert numbers_in(kit.store) == list(range(20))
-    assert kit.status(told).state is ReceiverState.ENDED
-    wait_until_left(threaded_broker, 10)
 
 
 def test_receiver_when_it_has_no_report_then_its_status_has_the_progress(
@@ -169,8 +179,7 @@ def test_receiver_when_stopped_then_what_it_has_not_kept_is_given_back(
 
     thread, told = kit.start(kit.options(segmentRows="10", maxSpoolBytes="1"))
     told.wait(lambda told: told.last == 10)
-    thread.stop()
-    assert thread.join(PATIENCE)
+    kit.stop(thread)
     assert not told.failures
     wait_until_left(threaded_broker, 90)
 
@@ -230,12 +239,11 @@ def test_spool_when_full_then_nothing_is_taken_until_there_is_room(threaded_brok
     publish(threaded_broker, range(100))
     _, told = kit.start(kit.options(segmentRows="10", prefetch="10", maxSpoolBytes="10000"))
     told.wait(lambda told: told.last >= 10)
-    while kit.status(told).state is not ReceiverState.FULL:
-        assert not told.failures
+    kit.wait_for(told, ReceiverState.FULL)
     full = told.last
     assert full < 100
 
-    kit.store.delete(segment.name for segment in segments_in(kit.store))
+    kit.delete_segments()
     told.wait(lambda told: told.last > full)
 
 
@@ -243,8 +251,7 @@ def test_spool_when_two_receivers_share_it_then_it_is_full_for_both(threaded_bro
     publish(threaded_broker, range(100))
     started = [kit.start(kit.options(segmentRows="5", prefetch="5", maxSpoolBytes="20000")) for _ in range(2)]
     for _, told in started:
-        while told.last < 0 or kit.status(told).state is not ReceiverState.FULL:
-            assert not told.failures
+        kit.wait_for(told, ReceiverState.FULL)
 
     size = list_spool(kit.store).size
     largest = max(each.size for each in segments_in(kit.store))
@@ -263,9 +270,7 @@ def test_spool_when_a_second_receiver_starts_later_then_the_first_has_not_taken_
         started.append(told)
     publish(threaded_broker, range(400))
     for told in started:
-        while kit.status(told).state is not ReceiverState.FULL:
-            assert not told.failures
-            assert left(threaded_broker) > 0
+        kit.wait_for(told, ReceiverState.FULL)
 
     largest = max(each.size for each in segments_in(kit.store))
     assert list_spool(kit.store).size <= 22_500 + 2 * largest
@@ -293,20 +298,25 @@ def test_segment_when_written_then_it_would_outlive_a_power_cut_before_its_messa
     assert left(threaded_broker) == 0
 
 
+def start_and_block(broker: ThreadedBroker, kit: Kit, outage: str = "5000") -> tuple[ReceiverThread, Told, Path]:
+    """Start a receiver of twenty messages that has written ten and cannot write more: a file is in the way."""
+    publish(broker, range(20))
+    few = kit.options(segmentRows="10", prefetch="10", maxSpoolBytes="1", reconnectTimeoutMs=outage)
+    thread, told = kit.start(few)
+    told.wait(lambda told: told.last == 10)
+    kit.wait_for(told, ReceiverState.FULL)
+    folder = Path(kit.store.path(f"segments/{told.shard}"))
+    kit.delete_segments()
+    folder.rmdir()
+    folder.touch()
+    return thread, told, folder
+
+
 def test_spool_when_it_cannot_be_written_to_then_nothing_is_taken_or_acknowledged_until_it_can(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
-    publish(threaded_broker, range(20))
-    _, told = kit.start(kit.options(segmentRows="10", prefetch="10", maxSpoolBytes="1"))
-    told.wait(lambda told: told.last == 10)
-    while kit.status(told).state is not ReceiverState.FULL:
-        assert not told.failures
-    folder = Path(kit.store.path(f"segments/{told.shard}"))
-    kit.store.delete(segment.name for segment in segments_in(kit.store))
-    folder.rmdir()
-    folder.touch()
-    while kit.status(told).state is not ReceiverState.BLOCKED:
-        assert not told.failures
+    _, told, folder = start_and_block(threaded_broker, kit)
+    kit.wait_for(told, ReceiverState.BLOCKED)
     assert "cannot write" in kit.status(told).text
     assert left(threaded_broker) == 10
 
@@ -320,20 +330,10 @@ def test_spool_when_it_cannot_be_written_to_then_nothing_is_taken_or_acknowledge
 def test_spool_when_it_cannot_be_written_to_for_good_then_the_receiver_fails_and_the_messages_are_given_back(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
-    publish(threaded_broker, range(20))
-    thread, told = kit.start(kit.options(reconnectTimeoutMs="300", segmentRows="10", prefetch="10", maxSpoolBytes="1"))
-    told.wait(lambda told: told.last == 10)
-    while kit.status(told).state is not ReceiverState.FULL:
-        assert not told.failures
-    folder = Path(kit.store.path(f"segments/{told.shard}"))
-    kit.store.delete(segment.name for segment in segments_in(kit.store))
-    folder.rmdir()
-    folder.touch()
+    thread, told, _ = start_and_block(threaded_broker, kit, outage="300")
 
-    told.wait(lambda told: bool(told.failures))
+    assert isinstance(told.failure(), SpoolError)
     assert thread.join(PATIENCE)
-
-    assert isinstance(told.failures[0], SpoolError)
     assert kit.status(told).state is ReceiverState.FAILED
     assert "cannot write" in kit.status(told).text
     wait_until_left(threaded_broker, 10)
@@ -357,8 +357,7 @@ def test_status_when_messages_come_then_it_says_how_many_from_where(threaded_bro
     publish(threaded_broker, range(5))
     _, told = kit.start(kit.options(idle=0.05))
     told.wait(lambda told: told.last == 5 and told.idles > 0)
-    while kit.status(told).state is not ReceiverState.IDLE:
-        assert not told.failures
+    kit.wait_for(told, ReceiverState.IDLE)
 
     status = kit.status(told)
 
@@ -427,9 +426,7 @@ def test_write_when_it_hangs_for_good_then_the_receiver_says_so_and_fails_and_wh
     publish(threaded_broker, range(10))
     hanging.hangs = 3
     thread, told = kit.start(kit.options(spoolTimeoutMs="100", reconnectTimeoutMs="1500", dedupe="none"))
-    told.wait(lambda told: bool(told.shard))
-    while kit.status(told).state is not ReceiverState.BLOCKED:
-        assert not told.failures
+    kit.wait_for(told, ReceiverState.BLOCKED)
     assert "the store has not answered for 0.1 s" in kit.status(told).text
 
     assert thread.join(PATIENCE)
@@ -491,25 +488,28 @@ def test_spool_when_deleted_while_a_receiver_runs_then_it_acknowledges_nothing_m
     shutil.rmtree(kit.store.folder)
     publish(threaded_broker, range(1, 5))
 
-    told.wait(lambda told: bool(told.failures))
-
-    assert "was deleted or replaced while this receiver wrote to it" in str(told.failures[0])
+    assert "was deleted or replaced while this receiver wrote to it" in str(told.failure())
     wait_until_left(threaded_broker, 4)
+
+
+def start_and_lose_acks(broker: ThreadedBroker, kit: Kit, options: ReceiverOptions) -> tuple[ReceiverThread, Told]:
+    """Start a receiver whose link breaks before its first ACK is confirmed."""
+    broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.ACK)))
+    thread, told = kit.start(options)
+    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+    broker.call(Broker.drop_connections)
+    return thread, told
 
 
 def test_acks_when_the_broker_has_not_confirmed_them_then_the_next_segment_and_the_status_say_so(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     publish(threaded_broker, range(5))
-    threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
-    thread, told = kit.start(kit.options(prefetch="5"))
-    threaded_broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
-    threaded_broker.call(Broker.drop_connections)
+    thread, told = start_and_lose_acks(threaded_broker, kit, kit.options(prefetch="5"))
     told.wait(lambda told: told.last >= 5)
     publish(threaded_broker, [5])
     wait_until_left(threaded_broker, 0)
-    thread.stop()
-    assert thread.join(PATIENCE)
+    kit.stop(thread)
 
     first, *others = segments_in(kit.store)
     assert first.in_doubt == 0
@@ -519,18 +519,17 @@ def test_acks_when_the_broker_has_not_confirmed_them_then_the_next_segment_and_t
     assert status.confirmed == status.rows == sum(each.rows for each in [first, *others])
 
 
+def batches_planned(options: IntakeOptions, names: list[str]) -> Iterator[RecordBatch]:
+    """The rows in the batches that the planner makes of the spool."""
+    store = options.open_spool("stream")
+    planner = planner_of(store, destination=options.destination, window=options.dedupe.wanted)
+    return rows_of(options.spool, SegmentGroup(planner.slices({}, planner.next({}, None))), names)
+
+
 def planned(kit: Kit, *, dedupe: str = "auto") -> list[int]:
-    """The numbers in the batches that the planner makes of the spool."""
-    options = kit.options(dedupe=dedupe).intake
-    planner = Planner(
-        kit.store,
-        destination=options.destination,
-        window=options.dedupe.wanted,
-        max_bytes=1 << 30,
-        fail_on_data_loss=True,
-    )
-    rows = rows_of(options.spool, SegmentGroup(planner.slices({}, planner.next({}, None))), ["body"])
-    return sorted(int(body) for batch in rows for body in batch.to_pydict()["body"])
+    """The numbers in these batches."""
+    batches = batches_planned(kit.options(dedupe=dedupe).intake, ["body"])
+    return sorted(int(body) for batch in batches for body in batch.to_pydict()["body"])
 
 
 @pytest.mark.parametrize("receivers", [1, 2])
@@ -538,8 +537,7 @@ def test_link_when_it_breaks_on_the_way_then_each_row_is_planned_once(
     threaded_broker: ThreadedBroker, kit: Kit, receivers: int
 ) -> None:
     publish(threaded_broker, range(500))
-    for octets in (3000, 12_000, 5000, 20_000):
-        threaded_broker.call(partial(break_after, octets=octets))
+    break_links(threaded_broker, 3000, 12_000, 5000, 20_000)
 
     for _ in range(receivers):
         kit.start(kit.options(prefetch="50"))
@@ -565,24 +563,16 @@ def test_link_when_it_breaks_again_and_again_while_rows_come_then_the_receiver_g
     assert planned(kit) == list(range(number))
 
 
-def break_after(broker: Broker, *, octets: int) -> None:
-    broker.faults.plan(DropLink(after_sent_bytes=octets))
-
-
 def test_copies_when_acks_were_lost_and_the_receiver_died_then_planned_once(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     """An ACK is lost with its link, more is written, and the process dies: the first ids must not be forgotten."""
     publish(threaded_broker, range(30))
-    threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
-    thread, told = kit.start(kit.options())
-    threaded_broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
-    threaded_broker.call(Broker.drop_connections)
+    thread, told = start_and_lose_acks(threaded_broker, kit, kit.options())
     told.wait(lambda told: told.last >= 30)
     publish(threaded_broker, [30])
     wait_until_left(threaded_broker, 0)
-    thread.stop()
-    thread.join(PATIENCE)
+    kit.stop(thread)
 
     # The broker had taken none of those ACKs, as far as this spool can know.
     publish(threaded_broker, range(32))
@@ -629,13 +619,11 @@ def test_spool_when_large_bodies_come_at_once_then_no_more_of_them_are_written_t
 
     _, told = kit.start(kit.options(lingerMs="500", maxSpoolBytes="300000"))
     told.wait(lambda told: told.last > 0)
-    while kit.status(told).state is not ReceiverState.FULL:
-        assert not told.failures
-        assert left(threaded_broker) > 0
+    kit.wait_for(told, ReceiverState.FULL)
 
     assert list_spool(kit.store).size <= 300_000 + max(each.size for each in segments_in(kit.store))
     while left(threaded_broker):
-        kit.store.delete(segment.name for segment in segments_in(kit.store))
+        kit.delete_segments()
     told.wait(lambda told: told.last == 20)
 
 
@@ -655,8 +643,7 @@ def test_bodies_when_more_than_fit_into_memory_come_before_a_receipt_then_they_w
         assert not told.failures
         broker.call(Broker.drop_connections)
         wait_until_left(broker, 0)
-        thread.stop()
-        assert thread.join(PATIENCE)
+        kit.stop(thread)
 
     for each in segments_in(kit.store):
         (batch,) = open_batches(kit.store, kit.store.path(each.name), ["body"])
@@ -677,17 +664,8 @@ def publish_to_both(broker: Broker) -> None:
 
 def rows_of_both(kit: Kit) -> list[tuple[str, int, str]]:
     """What the planner makes of the spool: destinations, numbers and ids."""
-    options = kit.options(subscribe=BOTH).intake
-    planner = Planner(
-        options.open_spool("stream"),
-        destination=options.destination,
-        window=options.dedupe.wanted,
-        max_bytes=1 << 30,
-        fail_on_data_loss=True,
-    )
-    group = SegmentGroup(planner.slices({}, planner.next({}, None)))
     names = ["destination", "body", "stable_id"]
-    found = (batch.to_pydict() for batch in rows_of(options.spool, group, names))
+    found = (batch.to_pydict() for batch in batches_planned(kit.options(subscribe=BOTH).intake, names))
     return [(each[0], int(each[1]), each[2]) for batch in found for each in zip(*map(batch.get, names), strict=True)]
 
 
@@ -702,8 +680,7 @@ def test_destinations_when_there_are_two_then_each_message_of_each_is_planned_on
     threaded_broker: ThreadedBroker, kit: Kit, cuts: tuple[int, ...]
 ) -> None:
     threaded_broker.call(publish_to_both)
-    for octets in cuts:
-        threaded_broker.call(partial(break_after, octets=octets))
+    break_links(threaded_broker, *cuts)
 
     _, told = kit.start(kit.options(subscribe=BOTH, prefetch="50"))
     threaded_broker.call(wait_until_both_are_empty)
@@ -743,19 +720,17 @@ def test_destinations_when_the_broker_refuses_one_then_the_receiver_fails_with_i
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     _, told = kit.start(kit.options(subscribe=json.dumps(["/queue/a", "x" * 2000])))
-    told.wait(lambda told: bool(told.failures))
 
-    assert isinstance(told.failures[0], BrokerError)
+    assert isinstance(told.failure(), BrokerError)
 
 
 def test_broker_when_it_cannot_be_reached_then_the_failure_is_told(threaded_broker: ThreadedBroker, kit: Kit) -> None:
     threaded_broker.call(Broker.stop_listening)
 
     _, told = kit.start(kit.options(reconnectTimeoutMs="300"))
-    told.wait(lambda told: bool(told.failures))
 
-    assert isinstance(told.failures[0], ConnectionLost)
-    assert "Connection refused" in str(told.failures[0])
+    assert isinstance(told.failure(), ConnectionLost)
+    assert "Connection refused" in str(told.failure())
 
 
 def test_passcode_when_wrong_then_the_broker_is_quoted_and_the_passcode_is_not(
@@ -764,10 +739,10 @@ def test_passcode_when_wrong_then_the_broker_is_quoted_and_the_passcode_is_not(
     kit = Kit({**connection, "password": "hunter2"}, tmp_path)
 
     thread, told = kit.start(kit.options())
-    told.wait(lambda told: bool(told.failures))
+    failure = told.failure()
 
     assert thread.join(PATIENCE)
-    (failure,) = told.failures
+    assert told.failures == [failure]
     assert isinstance(failure, StompError)
     assert "hunter2" not in f"{failure!r} {failure}"
 
@@ -779,6 +754,6 @@ def test_broker_when_it_never_confirms_an_ack_then_the_receiver_fails_and_the_ro
     threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
 
     _, told = kit.start(kit.options(reconnectTimeoutMs="200"))
-    told.wait(lambda told: bool(told.failures))
+    told.failure()
 
     assert numbers_in(kit.store) == list(range(5))

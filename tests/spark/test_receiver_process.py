@@ -71,9 +71,9 @@ def test_messages_when_received_by_a_process_then_in_the_spool_and_acknowledged(
 def test_process_when_it_fails_then_its_words_are_told_and_no_passcode(start: Start) -> None:
     _, told = start(password="hunter2")
 
-    told.wait(lambda told: bool(told.failures))
+    failure = told.failure()
 
-    (failure,) = told.failures
+    assert told.failures == [failure]
     assert isinstance(failure, ReceiverFailed)
     assert "AuthenticationError" in str(failure)
     assert "wrong passcode" in str(failure)
@@ -85,9 +85,8 @@ def test_process_when_killed_then_that_is_told(start: Start) -> None:
     told.wait(lambda told: told.last == 0)
 
     os.kill(process.pid, signal.SIGKILL)
-    told.wait(lambda told: bool(told.failures))
 
-    assert "status -9" in str(told.failures[0])
+    assert "status -9" in str(told.failure())
 
 
 def test_process_when_the_one_who_started_it_is_killed_then_it_ends_too(

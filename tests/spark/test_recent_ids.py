@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.spark.receiving import opened, segments_in, write
+from tests.spark.receiving import segments_in, write
 from trio_stomp.spark import recent_ids
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segments import Segment, list_spool
@@ -20,11 +19,6 @@ WINDOW = Window(rows=1000, seconds=3600)
 def confirmed(_segment: Segment) -> bool:
     """The broker has confirmed the ACK of each segment."""
     return False
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SpoolStore:
-    return opened(tmp_path)
 
 
 def test_row_when_marked_and_known_from_another_shard_then_a_copy(store: SpoolStore) -> None:

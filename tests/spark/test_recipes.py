@@ -7,17 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.spark.recipes import die_before_recorded, running
+from tests.spark.recipes import die_before_recorded, publish, running
 from tests.spark.waiting import wait_until
-from trio_stomp.testing import Broker, ThreadedBroker
-
-
-def publish(broker: ThreadedBroker, queue: str, *bodies: str) -> None:
-    def put(inner: Broker) -> None:
-        for body in bodies:
-            inner.publish(queue, body)
-
-    broker.call(put)
+from trio_stomp.testing import ThreadedBroker
 
 
 def depth(broker: ThreadedBroker, queue: str) -> int:

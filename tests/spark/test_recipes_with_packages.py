@@ -11,20 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.conftest import PACKAGES
-from tests.spark.recipes import die_before_recorded, running
+from tests.spark.recipes import die_before_recorded, publish, running
 from tests.spark.waiting import wait_until
-from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.testing import ThreadedBroker
 
 pytestmark = pytest.mark.skipif(PACKAGES not in os.environ, reason=f"needs packages from Maven Central; set {PACKAGES}")
 BODIES = ["a", "b", "c"]
-
-
-def publish(broker: ThreadedBroker, *bodies: str | bytes) -> None:
-    def put(inner: Broker) -> None:
-        for body in bodies:
-            inner.publish("/queue/orders", body)
-
-    broker.call(put)
 
 
 def run_twice(
@@ -43,10 +35,10 @@ def run_twice(
         except Exception:  # noqa: BLE001  # there is no table before the first batch
             return 0
 
-    die_before_recorded(heading, spark, connection, folder, lambda: publish(broker, *BODIES[:2]))
+    die_before_recorded(heading, spark, connection, folder, lambda: publish(broker, "/queue/orders", *BODIES[:2]))
     assert rows() >= 1
     with running(heading, spark, connection, folder) as query:
-        publish(broker, *BODIES[2:])
+        publish(broker, "/queue/orders", *BODIES[2:])
         wait_until(query, lambda: rows() >= 3)
         query.processAllAvailable()
     return sorted(row["body"] for row in table().collect())
@@ -75,7 +67,7 @@ def test_avro_when_bodies_have_it_then_decoded_and_encoded_again(
 ) -> None:
     # Avro: a long in zigzag, then a double.
     small, large = (bytes([2 * number]) + struct.pack("<d", amount) for number, amount in ((1, 99.5), (2, 100.0)))
-    publish(threaded_broker, small, large)
+    publish(threaded_broker, "/queue/orders", small, large)
 
     with running("Avro", spark, connection, tmp_path) as query:
         wait_until(query, lambda: threaded_broker.call(lambda inner: inner.depth("/queue/orders.large")) >= 1)

@@ -20,10 +20,10 @@ def segments(*rows: int) -> list[Segment]:
     return made
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> SpoolStore:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> SpoolStore:
     """Four segments with the numbers 1 to 10."""
-    made = opened(tmp_path)
+    made = opened(tmp_path_factory.mktemp("spool"))
     for first, last in [(1, 3), (4, 4), (5, 9), (10, 10)]:
         write(made, "a", first, [None] * (last - first + 1), form=list(SegmentFormat)[first % 2])
     return made
@@ -91,27 +91,24 @@ def test_rows_when_the_partition_is_of_another_source_then_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "gaps"),
+    ("present", "start", "end", "gaps"),
     [
-        (0, 30, []),
-        (5, 5, []),
-        (0, 35, [(31, 35)]),
-        (12, 31, [(31, 31)]),
+        ((0, 1, 2), 0, 30, []),
+        ((0, 1, 2), 5, 5, []),
+        ((0, 1, 2), 0, 35, [(31, 35)]),
+        ((0, 1, 2), 12, 31, [(31, 31)]),
+        ((0, 2), 0, 30, [(11, 20)]),
+        ((0, 2), 0, 15, [(11, 15)]),
+        ((2,), 5, 25, [(6, 20)]),
+        ((), 5, 25, [(6, 25)]),
     ],
 )
-def test_missing_when_the_segments_follow_each_other_then_what_is_behind_them(
-    start: int, end: int, gaps: list[tuple[int, int]]
+def test_missing_when_some_of_three_segments_are_present_then_the_rows_of_the_others_and_what_is_behind_them(
+    present: tuple[int, ...], start: int, end: int, gaps: list[tuple[int, int]]
 ) -> None:
-    assert missing(segments(10, 10, 10), start, end) == gaps
+    found = segments(10, 10, 10)
 
-
-def test_missing_when_a_segment_is_gone_then_its_rows() -> None:
-    first, _, third = segments(10, 10, 10)
-
-    assert missing([first, third], 0, 30) == [(11, 20)]
-    assert missing([third], 5, 25) == [(6, 20)]
-    assert missing([], 5, 25) == [(6, 25)]
-    assert missing([first, third], 0, 15) == [(11, 15)]
+    assert missing([found[each] for each in present], start, end) == gaps
 
 
 def slices(*rows: int) -> list[SegmentSlice]:

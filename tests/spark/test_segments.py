@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.spark.receiving import bodies_of, opened, segments_in, write
+from trio_stomp.spark import SpoolError
 from trio_stomp.spark.segments import SegmentFormat, describe_spool, list_spool, mark_spool, new_shard, open_batches
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SpoolStore:
-    return opened(tmp_path)
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 
 
 @pytest.mark.parametrize("form", SegmentFormat)
@@ -30,25 +26,6 @@ def test_segment_when_written_then_its_name_says_what_it_is(store: SpoolStore, f
     listing = list_spool(store)
     assert listing.size == first.size + second.size + other.size
     assert listing.damaged == {}
-
-
-def test_listing_when_there_is_nothing_then_empty(store: SpoolStore) -> None:
-    listing = list_spool(store)
-
-    assert (listing.segments, listing.statuses, listing.ids, listing.size) == ({}, {}, [], 0)
-
-
-def test_segment_when_truncated_then_said_which_and_what_to_do(store: SpoolStore) -> None:
-    segment = write(store, "a", 1, ["x", "y"])
-    path = Path(store.path(segment.name))
-    path.write_bytes(path.read_bytes()[:100])
-
-    listing = list_spool(store)
-
-    ((name, text),) = listing.damaged.items()
-    assert name == segment.name
-    assert f"{path} of the spool has 100 bytes instead of {segment.size}: it was truncated; restore it" in text
-    assert listing.segments == {}
 
 
 def test_segment_when_damaged_then_said_which_and_what_to_do(store: SpoolStore) -> None:

@@ -1,8 +1,11 @@
+"""What the sink reads from its options, and the options and columns that it refuses."""
+
 import pickle
 
 import pytest
+from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructField, StructType
 
-from trio_stomp.spark.option_reader import OptionError
+from trio_stomp.spark import OptionError, StompDataSource
 from trio_stomp.spark.sink_identity import DedupIds
 from trio_stomp.spark.sink_writer import WriteMode
 from trio_stomp.spark.sinks import SinkOptions
@@ -13,14 +16,9 @@ NEEDED = {"brokers": "broker:61613"}
 def test_options_when_only_the_needed_are_given_then_the_others_are_the_defaults_of_the_manual() -> None:
     options = SinkOptions.read(NEEDED)
 
-    assert options.destination is None
-    assert options.write_mode is WriteMode.AUTO
-    assert options.receipt_window == 1000
-    assert options.in_flight_bytes == 16 * 1024**2
-    assert options.transaction_bytes == 256 * 1024**2
-    assert options.dedup_ids is DedupIds.CONTENT
-    assert options.dedup_header is None
-    assert options.dedup_id_column == "dedup_id"
+    assert (options.destination, options.write_mode, options.receipt_window) == (None, WriteMode.AUTO, 1000)
+    assert (options.in_flight_bytes, options.transaction_bytes) == (16 * 1024**2, 256 * 1024**2)
+    assert (options.dedup_ids, options.dedup_header, options.dedup_id_column) == (DedupIds.CONTENT, None, "dedup_id")
     assert options.headers == (("persistent", "true"),)
 
 
@@ -59,6 +57,24 @@ def test_options_when_sent_to_tasks_then_they_arrive_whole() -> None:
     assert "hunter2" not in repr(options)
 
 
+# StructType.fromDDL() would need a session.
+TYPES: dict[str, DataType] = {
+    "BINARY": BinaryType(),
+    "STRING": StringType(),
+    "INT": IntegerType(),
+    "MAP<STRING,STRING>": MapType(StringType(), StringType()),
+    "MAP<STRING,INT>": MapType(StringType(), IntegerType()),
+}
+
+
+def plan_write(ddl: str, **options: str) -> None:
+    """Let Spark plan a write of rows with these columns, in order to refuse it before a row is sent."""
+    pairs = (column.split() for column in ddl.split(", "))
+    columns = StructType([StructField(name, TYPES[kind]) for name, kind in pairs])
+    StompDataSource({**NEEDED, **options}).writer(columns, overwrite=False)
+    StompDataSource({**NEEDED, **options}).streamWriter(columns, overwrite=False)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -69,19 +85,56 @@ def test_options_when_sent_to_tasks_then_they_arrive_whole() -> None:
         ({"recieptWindow": "1"}, "did you mean 'receiptWindow'"),
     ],
 )
-def test_option_when_it_cannot_be_meant_then_refused(given: dict[str, str], said: str) -> None:
+def test_write_when_an_option_is_wrong_then_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        SinkOptions.read({**NEEDED, **given})
+        plan_write("body STRING", destination="/queue/a", **given)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "ddl",
     [
-        ({}, "3 rows; these stay where they were sent, STOMP takes nothing back; of tasks that failed, some rows may"),
-        ({"writeMode": "transaction"}, "tasks that failed before COMMIT have left nothing"),
-        ({"dedupIds": "none"}, "running it again sends them a second time"),
-        ({"dedupIds": "content"}, "sends them with the same ids"),
+        "body BINARY",
+        "body STRING, destination STRING, content_type STRING, headers MAP<STRING,STRING>, dedup_id STRING",
+        "dedup_id STRING, body STRING",
     ],
 )
-def test_what_is_left_behind_when_a_write_failed_then_said_as_it_is(given: dict[str, str], said: str) -> None:
-    assert said in SinkOptions.read({**NEEDED, **given}).left_behind("3 rows")
+def test_columns_when_they_are_those_of_the_sink_then_accepted(ddl: str) -> None:
+    plan_write(ddl, destination="/queue/a")
+
+
+@pytest.mark.parametrize(
+    ("ddl", "said"),
+    [
+        ("destination STRING", "needs a column 'body' of BINARY or STRING, got destination"),
+        ("body INT", "column 'body' must be BINARY or STRING, got INT"),
+        ("body STRING, headers MAP<STRING,INT>", "column 'headers' must be MAP<STRING,STRING>"),
+        ("body STRING, headers STRING", "column 'headers' must be MAP<STRING,STRING>, got STRING"),
+        ("body STRING, content_type BINARY", "column 'content_type' must be STRING"),
+        ("body STRING, heders STRING", "no use for column 'heders': did you mean 'headers'"),
+        ("body STRING, zzz INT", "no use for column 'zzz': it takes body, destination"),
+    ],
+)
+def test_columns_when_they_do_not_fit_then_the_error_names_the_column(ddl: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        plan_write(ddl, destination="/queue/a")
+
+
+def test_destination_when_neither_option_nor_column_then_refused() -> None:
+    plan_write("body STRING, destination STRING")
+    with pytest.raises(ValueError, match="where to send is not said"):
+        plan_write("body STRING")
+
+
+def test_dedup_column_when_it_has_another_name_then_that_one_is_used() -> None:
+    options = {"destination": "/queue/a", "dedupIdColumn": "flight_id"}
+    plan_write("body STRING, flight_id STRING", **options)
+    with pytest.raises(ValueError, match="no use for column 'dedup_id'"):
+        plan_write("body STRING, dedup_id STRING", **options)
+
+
+def test_write_when_asked_to_overwrite_then_refused() -> None:
+    source, columns = StompDataSource({**NEEDED, "destination": "/queue/a"}), StructType([])
+
+    for writer in (source.writer, source.streamWriter):
+        with pytest.raises(ValueError, match=r"ode\('append'\)"):
+            writer(columns, overwrite=True)

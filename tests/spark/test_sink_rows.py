@@ -14,12 +14,6 @@ def turned(batch: pa.RecordBatch, rules: RowRules = RULES, *, ids: bool = False)
     return [message for chunk in messages.chunks(batch) for message in chunk]
 
 
-def test_rows_when_they_have_a_body_alone_then_the_rules_say_the_rest() -> None:
-    batch = pa.record_batch({"body": pa.array([b"1", b"2"], pa.binary())})
-
-    assert turned(batch) == [OutgoingMessage("/queue/a", body, headers=dict(RULES.headers)) for body in (b"1", b"2")]
-
-
 def test_rows_when_they_say_everything_then_they_go_before_the_rules() -> None:
     batch = pa.record_batch(
         {

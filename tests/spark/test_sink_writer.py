@@ -114,15 +114,16 @@ def test_task_when_run_again_with_its_rows_in_another_order_then_the_ids_are_the
     assert sorted(map(str, again)) == sorted(map(str, first))
 
 
-def test_auto_when_a_row_cannot_be_sent_then_those_before_it_are_there_as_with_receipts(
-    threaded_broker: ThreadedBroker,
+@pytest.mark.parametrize(("mode", "there"), [(WriteMode.AUTO, 40), (WriteMode.RECEIPT, 40), (WriteMode.TRANSACTION, 0)])
+def test_task_when_a_row_cannot_be_sent_then_those_before_it_are_there_unless_in_its_transaction(
+    threaded_broker: ThreadedBroker, mode: WriteMode, there: int
 ) -> None:
     batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
 
     with pytest.raises(ValueError, match="row 41 of this task cannot be sent"):
-        write_task(plan_for(threaded_broker, WriteMode.AUTO), iter(batches))
+        write_task(plan_for(threaded_broker, mode), iter(batches))
 
-    assert texts(threaded_broker) == [str(number) for number in range(40)]
+    assert texts(threaded_broker) == [str(number) for number in range(there)]
 
 
 def test_auto_when_the_broker_confirms_in_bulk_then_each_chunk_of_rows_is_a_transaction(
@@ -197,15 +198,6 @@ def test_auto_when_the_receipt_of_a_commit_is_lost_then_its_rows_are_sent_again_
     assert written == Written(rows=60)
     assert sorted(map(int, texts(bulk_broker))) == sorted([*range(20), *range(60)])
     assert len(set(ids(bulk_broker))) == (60 if dedup_ids is DedupIds.CONTENT else 1)
-
-
-def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broker: ThreadedBroker) -> None:
-    batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
-
-    with pytest.raises(ValueError, match="row 41 of this task cannot be sent"):
-        write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), iter(batches))
-
-    assert texts(threaded_broker) == []
 
 
 @ALL_MODES
@@ -317,7 +309,7 @@ async def refuse_transaction(peer: ScriptedPeer) -> list[str]:
     return [frame.headers["_AMQ_DUPL_ID"] for frame in sent]
 
 
-async def confirm_each(peer: ScriptedPeer, rows: int = 3) -> list[str]:
+async def confirm_each(peer: ScriptedPeer, rows: int) -> list[str]:
     """What it does with single messages: a RECEIPT for each, also for those that it drops; returns their ids."""
     sent: list[Frame] = []
     while len(sent) < rows:
@@ -337,40 +329,27 @@ async def confirm_each(peer: ScriptedPeer, rows: int = 3) -> list[str]:
     return [frame.headers["_AMQ_DUPL_ID"] for frame in sent]
 
 
-@pytest.mark.parametrize("mode", [WriteMode.TRANSACTION, WriteMode.AUTO])
+@pytest.mark.parametrize(
+    ("mode", "count"),
+    [(WriteMode.TRANSACTION, 3), (WriteMode.AUTO, 3), (WriteMode.AUTO, 6)],
+    ids=["transaction", "auto", "auto, and the rest of the task too"],
+)
 async def test_transaction_when_a_broker_that_drops_duplicates_refuses_it_then_rows_are_sent_one_by_one(
-    mode: WriteMode,
+    mode: WriteMode, count: int
 ) -> None:
     async with open_scripted_peer(listen=True) as peer:
         plan = dataclasses.replace(plan_for_url(peer.url, mode), rules=RowRules(destination=QUEUE, headers={"x": "y"}))
         results: list[Written] = []
 
         async def write() -> None:
-            results.append(await trio.to_thread.run_sync(write_task, plan, rows(3)))
+            results.append(await trio.to_thread.run_sync(write_task, plan, rows(count, per_batch=3)))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write)
             refused = await refuse_transaction(peer)
-            confirmed = await confirm_each(peer)
+            confirmed = await confirm_each(peer, count)
 
-    assert results == [Written(rows=3, repeated=True)]
+    assert results == [Written(rows=count, repeated=True)]
     assert len(set(refused)) == 3
-    assert confirmed == refused
-
-
-async def test_auto_when_a_chunk_is_refused_then_the_rest_of_the_task_is_sent_one_by_one_too() -> None:
-    async with open_scripted_peer(listen=True) as peer:
-        plan = plan_for_url(peer.url, WriteMode.AUTO)
-        results: list[Written] = []
-
-        async def write() -> None:
-            results.append(await trio.to_thread.run_sync(write_task, plan, rows(6, per_batch=3)))
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(write)
-            refused = await refuse_transaction(peer)
-            confirmed = await confirm_each(peer, rows=6)
-
-    assert results == [Written(rows=6, repeated=True)]
     assert confirmed[:3] == refused
-    assert len(set(confirmed)) == 6
+    assert len(set(confirmed)) == count

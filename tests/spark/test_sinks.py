@@ -1,7 +1,7 @@
 """The sinks in Spark: the shared session, an embedded broker at the other end."""
 
 import logging
-from functools import partial
+import re
 from pathlib import Path
 
 import pytest
@@ -11,14 +11,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
-from trio_stomp.spark.sinks import (
-    SinkOptions,
-    StompBatchWriter,
-    StompStreamWriter,
-    TaskCommitted,
-    batch_writer,
-    stream_writer,
-)
+from trio_stomp.spark import StompDataSource
+from trio_stomp.spark.sinks import TaskCommitted
 from trio_stomp.testing import Broker, QueuedMessage, ThreadedBroker
 
 QUEUE = "/queue/a"
@@ -77,7 +71,6 @@ def test_dataframe_when_rows_say_everything_then_messages_do(
     [
         ("overwrite", {"destination": QUEUE}, r"expected mode\('append'\), got 'overwrite'"),
         ("append", {"destinatoin": QUEUE}, "did you mean 'destination'"),
-        ("append", {"writeMode": "x"}, "'writeMode' must be auto or transaction or receipt"),
     ],
 )
 def test_write_when_it_cannot_be_meant_then_refused_before_a_row_is_sent(
@@ -164,7 +157,6 @@ def test_stream_when_its_options_cannot_be_meant_then_the_query_fails_and_says_w
 
 
 SCHEMA = StructType([StructField("body", StringType())])
-OPTIONS = SinkOptions.read({"brokers": "b", "destination": QUEUE})
 MESSAGES: list[WriterCommitMessage | None] = [
     TaskCommitted(partition=0, rows=5, repeated=False),
     None,
@@ -172,40 +164,48 @@ MESSAGES: list[WriterCommitMessage | None] = [
 ]
 
 
-def test_commit_when_called_then_the_rows_of_all_tasks_are_noted(caplog: pytest.LogCaptureFixture) -> None:
+def source_with(**options: str) -> StompDataSource:
+    return StompDataSource({"brokers": "b", "destination": QUEUE, **options})
+
+
+def test_commit_when_called_then_the_rows_of_all_tasks_are_noted_and_which_write_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "trio_stomp.spark")
 
-    stream_writer(OPTIONS, SCHEMA, overwrite=False).commit(MESSAGES, 7)
-    batch_writer(OPTIONS, SCHEMA, overwrite=False).commit(MESSAGES[:1])
+    source_with().streamWriter(SCHEMA, overwrite=False).commit(MESSAGES, 7)
+    for _ in range(2):
+        source_with().writer(SCHEMA, overwrite=False).commit(MESSAGES[:1])
+
+    stream, *writes = (record.getMessage() for record in caplog.records)
+    assert stream.startswith("batch 7: 11 rows confirmed in 2 of 3 tasks, 1 of which an earlier attempt had sent")
+    assert {text.partition(": ")[2] for text in writes} == {"5 rows confirmed in 1 of 1 tasks"}
+    # The ids of their rows begin with that of the write.
+    assert len(set(writes)) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "stay where they were sent, STOMP takes nothing back; of tasks that failed, some rows may be there"),
+        ({"writeMode": "transaction"}, "tasks that failed before COMMIT have left nothing"),
+        ({"dedupIds": "none"}, "running it again sends them a second time"),
+        ({"dedupIds": "content"}, "sends them with the same ids"),
+    ],
+)
+def test_abort_when_called_then_what_stays_at_the_broker_is_said(
+    caplog: pytest.LogCaptureFixture, options: dict[str, str], said: str
+) -> None:
+    source_with(**options).streamWriter(SCHEMA, overwrite=False).abort(MESSAGES, 7)
+    source_with(**options).writer(SCHEMA, overwrite=False).abort(MESSAGES)
 
     stream, batch = (record.getMessage() for record in caplog.records)
-    assert stream.startswith("batch 7: 11 rows confirmed in 2 of 3 tasks, 1 of which an earlier attempt had sent")
-    assert batch.endswith("5 rows confirmed in 1 of 1 tasks")
-
-
-def test_abort_when_called_then_what_stays_at_the_broker_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    StompStreamWriter(OPTIONS).abort(MESSAGES, 7)
-    StompBatchWriter(OPTIONS, "w").abort(MESSAGES)
-
-    for record in caplog.records:
-        assert "11 rows confirmed in 2 of 3 tasks" in record.getMessage()
-        assert "STOMP takes nothing back" in record.getMessage()
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["batch 7 failed", "write w failed"]
-
-
-def test_writer_when_asked_to_overwrite_then_refused() -> None:
-    with pytest.raises(ValueError, match="'append'"):
-        stream_writer(OPTIONS, SCHEMA, overwrite=True)
-    with pytest.raises(ValueError, match="'append'"):
-        batch_writer(OPTIONS, SCHEMA, overwrite=True)
-
-
-def test_two_writes_when_planned_then_their_ids_differ() -> None:
-    make = partial(batch_writer, OPTIONS, SCHEMA, overwrite=False)
-
-    assert make().write_id != make().write_id
+    assert stream.startswith("batch 7 failed: 11 rows confirmed in 2 of 3 tasks")
+    assert re.match(r"write \w+ failed: 11 rows confirmed in 2 of 3 tasks", batch)
+    assert said in stream
+    assert said in batch
 
 
 def test_write_when_there_is_no_task_then_it_says_who_must_call_it() -> None:
     with pytest.raises(RuntimeError, match="expected to run in a task of Spark"):
-        StompStreamWriter(OPTIONS).write(iter([]))
+        source_with().streamWriter(SCHEMA, overwrite=False).write(iter([]))

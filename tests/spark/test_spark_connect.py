@@ -19,7 +19,7 @@ from tests.spark.connect_client import ROWS
 from tests.spark.connect_server import ROOT, ConnectServer, connect_server
 from tests.spark.receiving import QUEUE, left, numbers_in, publish, statuses_in, wait_until_left
 from tests.spark.waiting import wait_until
-from trio_stomp.spark.receiver_status import ReceiverState
+from trio_stomp.spark import ReceiverState
 from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.receiving import write
+from tests.spark.receiving import QUEUE, planner_of, write
+from trio_stomp.spark import CareReport, SpoolTaken, care
 from trio_stomp.spark.intake_options import STREAM, destination_folder
-from trio_stomp.spark.lease import Lease, SpoolTaken
-from trio_stomp.spark.planner import DataLoss, Planner
-from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.lease import Lease
+from trio_stomp.spark.planner import DataLoss
 from trio_stomp.spark.segments import Segment, list_spool, mark_spool
-from trio_stomp.spark.spool_care import CareReport, care
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
-
-QUEUE = "/queue/a"
 
 
 @pytest.fixture
@@ -32,16 +29,6 @@ def store(tmp_path: Path) -> SpoolStore:
 def looked_at(folder: Path, *, verify: bool = False, set_aside: bool = False, clean: bool = False) -> CareReport:
     (found,) = care(str(folder), verify=verify, set_aside=set_aside, clean=clean)
     return found
-
-
-def planner_of(store: SpoolStore, *, fail_on_data_loss: bool = True) -> Planner:
-    return Planner(
-        store,
-        destination=QUEUE,
-        window=Window(rows=10, seconds=10.0),
-        max_bytes=1 << 30,
-        fail_on_data_loss=fail_on_data_loss,
-    )
 
 
 def middle(store: SpoolStore) -> Segment:
@@ -78,7 +65,7 @@ def test_segment_when_damaged_then_set_aside_and_a_query_that_may_goes_on_and_co
 
     with pytest.raises(DataLoss, match="does not have the rows 3 to 4 of shard a"):
         planner_of(store).next({}, None)
-    planner = planner_of(store, fail_on_data_loss=False)
+    planner = planner_of(store, fails=False)
     assert (planner.next({}, None), planner.lost) == ({"a": 6}, 2)
 
 

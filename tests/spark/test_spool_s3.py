@@ -13,12 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.kit.needed import needs
-from tests.spark.receiving import QUEUE, left, numbers_in, publish, segments_in, wait_until_left, write
+from tests.spark.receiving import QUEUE, left, numbers_in, planner_of, publish, segments_in, wait_until_left, write
 from tests.spark.s3_server import S3Proxy, run_s3_server
 from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.intake_options import STREAM, destination_folder
-from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import NoReport, ReceiverOptions, ReceiverThread
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.recent_ids import Window
@@ -121,8 +120,7 @@ def test_planner_when_on_s3_then_copies_are_left_out_and_segments_deleted(
     store = location.open()
     write(store, "a", 1, ["1", "2"], time=1)
     write(store, "b", 1, ["2", "3"], redelivered=[0, 1], time=2)
-    window = Window(rows=1000, seconds=1e9)
-    planner = Planner(store, destination=QUEUE, window=window, max_bytes=1, fail_on_data_loss=True)
+    planner = planner_of(store, window=Window(rows=1000, seconds=1e9), max_bytes=1)
 
     end = planner.next({}, None)
 
@@ -142,8 +140,7 @@ def test_shard_when_retired_on_s3_then_no_object_is_left_in_place_of_its_folder(
     store = location.open()
     write(store, "old", 1, ["1"], time=1)
     write_status(store, ReceiverStatus(shard="old", state=ReceiverState.ENDED))
-    window = Window(rows=1000, seconds=1e9)
-    planner = Planner(store, destination=QUEUE, window=window, max_bytes=1, fail_on_data_loss=True)
+    planner = planner_of(store, window=Window(rows=1000, seconds=1e9), max_bytes=1)
     end = planner.next({}, None)
 
     planner.next(end, None)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.spark.receiving import opened
+from tests.spark.receiving import make_older
 from tests.spark.waiting import wait_until
-from trio_stomp.spark import executor_receivers
+from trio_stomp.spark import SpoolError, executor_receivers
 from trio_stomp.spark.executor_receivers import WantedNote
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.spool_store import SpoolStore
 
 QUARTER_HOUR = 900.0
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SpoolStore:
-    return opened(tmp_path)
 
 
 @contextmanager
@@ -37,12 +28,6 @@ def written(store: SpoolStore, name: str) -> Generator[WantedNote]:
 
 def notes_in(store: SpoolStore) -> list[str]:
     return sorted(each.name for each in store.objects())
-
-
-def make_older(store: SpoolStore, name: str, seconds: float) -> None:
-    path = Path(store.path(name))
-    changed = path.stat().st_mtime - seconds
-    os.utime(path, (changed, changed))
 
 
 def test_note_when_deleted_then_gone_and_not_renewed(store: SpoolStore) -> None:
@@ -69,25 +54,14 @@ def test_note_when_its_driver_was_killed_then_the_next_one_deletes_it_once_it_is
     assert "other/old.json" in notes_in(store)
 
 
-DRIVER = """
-import os, signal, sys
-from trio_stomp.spark.spool_store import SpoolLocation
-from trio_stomp.spark.executor_receivers import WantedNote
-WantedNote(SpoolLocation.of(sys.argv[1]).open(), "killed", {})
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_note_when_its_driver_is_killed_then_it_stays_until_another_driver_finds_that_it_is_old(
+def test_note_when_it_becomes_old_then_a_driver_that_runs_deletes_it(
     store: SpoolStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed = subprocess.run([sys.executable, "-c", DRIVER, store.folder], check=False)
-    assert killed.returncode == -signal.SIGKILL
     monkeypatch.setattr(executor_receivers, "_RENEW_SECONDS", 0.01)
+    store.put("wanted/killed.json", b"{}")
 
     with written(store, "a") as note:
         assert notes_in(store) == [note.name, "wanted/killed.json"]
-        # A driver that runs already finds it, too.
         make_older(store, "wanted/killed.json", QUARTER_HOUR + 60)
         wait_until(None, lambda: notes_in(store) == [note.name])
 

@@ -6,12 +6,22 @@ from collections import deque
 from collections.abc import Sequence
 
 import anyio
+import pytest
 
 from tests.kit.loops import has_virtual_time
 from tests.kit.streams import ByteStream
 from trio_stomp.protocol import Decoder, Role, encode_frame
-from trio_stomp.testing import Broker
+from trio_stomp.testing import Broker, BrokerOptions
 from trio_stomp.types import Command, Frame, Version
+
+# The versions that the client of a test is connected with in turn.
+ALL = pytest.mark.parametrize("version", list(Version))
+SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
+
+
+def with_options(options: BrokerOptions) -> pytest.MarkDecorator:
+    """Give the `broker` of a test these options."""
+    return pytest.mark.parametrize("options", [options], ids=["options"])
 
 
 class RawClient:
@@ -25,10 +35,6 @@ class RawClient:
         self.data = bytearray()
         self.kept: list[Frame] = []
         self._receipts = 0
-
-    @property
-    def heart_beats(self) -> int:
-        return self._decoder.heartbeats
 
     async def connect(self, **headers: str) -> Frame:
         """Send CONNECT, expect CONNECTED."""

@@ -1,14 +1,21 @@
 import ssl
+from pathlib import Path
+from types import SimpleNamespace
 
+import anyio
 import pytest
 import trio
 import trustme
-from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock, wait_all_tasks_blocked
+from trio.testing import MemoryReceiveStream, MemorySendStream
 
 from tests.kit.certificates import client_context, server_context
-from tests.testing.raw_client import RawClient, connected
-from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker
-from trio_stomp.types import Command, Version
+from tests.kit.loops import on_loops, wait_all_tasks_blocked
+from tests.testing.raw_client import RawClient, connected, with_options
+from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker, sockets
+from trio_stomp.types import Command
+
+pytestmark = pytest.mark.anyio
+over_sockets = on_loops("trio-real")
 
 
 async def over_socket(broker: Broker) -> RawClient:
@@ -17,6 +24,7 @@ async def over_socket(broker: Broker) -> RawClient:
     return client
 
 
+@over_sockets
 async def test_broker_when_on_a_socket_then_serves_it_and_closes_it() -> None:
     async with open_broker() as broker:
         client = await over_socket(broker)
@@ -24,6 +32,7 @@ async def test_broker_when_on_a_socket_then_serves_it_and_closes_it() -> None:
         await client.send("/queue/a", "x")
         await client.message("x")
         port = broker.port
+        assert broker.url == f"stomp://guest:guest@127.0.0.1:{port}"
 
     await client.expect_eof()
     await client.stream.aclose()
@@ -31,7 +40,7 @@ async def test_broker_when_on_a_socket_then_serves_it_and_closes_it() -> None:
         await trio.open_tcp_stream("127.0.0.1", port)
 
 
-async def test_broker_when_left_then_links_in_memory_are_closed(autojump_clock: MockClock) -> None:
+async def test_broker_when_left_then_links_in_memory_are_closed() -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
         silent = broker.connect_stream()
@@ -59,11 +68,7 @@ async def test_url_when_there_is_no_socket_then_leads_nowhere(options: BrokerOpt
             await broker.start_listening()
 
 
-async def test_url_when_there_is_a_socket_then_names_its_port() -> None:
-    async with open_broker() as broker:
-        assert broker.url == f"stomp://guest:guest@127.0.0.1:{broker.port}"
-
-
+@over_sockets
 async def test_url_when_host_is_ipv6_then_has_brackets() -> None:
     try:
         async with open_broker(host="::1") as broker:
@@ -72,6 +77,7 @@ async def test_url_when_host_is_ipv6_then_has_brackets() -> None:
         pytest.skip("this machine has no IPv6")
 
 
+@over_sockets
 async def test_tls_when_context_is_given_then_clients_speak_over_it() -> None:
     authority = trustme.CA()
     async with open_broker(tls=server_context(authority), options=BrokerOptions(linger=0.2)) as broker:
@@ -85,17 +91,10 @@ async def test_tls_when_context_is_given_then_clients_speak_over_it() -> None:
         await client.confirmed(Command.DISCONNECT)
         await client.expect_eof()
         await client.stream.aclose()
-
-        # And a client that does not speak TLS does no harm.
-        plain = await trio.open_tcp_stream("127.0.0.1", broker.port)
-        await plain.send_all(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
-        while await plain.receive_some():
-            pass
-        await plain.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
         assert broker.depth("/queue/a") == 1
 
 
+@over_sockets
 async def test_listening_when_stopped_then_refused_until_started_on_the_same_port() -> None:
     async with open_broker() as broker:
         client = await over_socket(broker)
@@ -116,7 +115,7 @@ async def test_listening_when_stopped_then_refused_until_started_on_the_same_por
             await each.stream.aclose()
 
 
-async def test_exception_when_raised_in_the_body_then_leaves_as_itself(autojump_clock: MockClock) -> None:
+async def test_exception_when_raised_in_the_body_then_leaves_as_itself() -> None:
     cause, error = KeyError("cause"), ValueError("body")
 
     with pytest.raises(ValueError, match="body") as caught:
@@ -129,7 +128,7 @@ async def test_exception_when_raised_in_the_body_then_leaves_as_itself(autojump_
     assert error.__context__ is None
 
 
-async def test_group_when_raised_in_the_body_then_leaves_as_it_is(autojump_clock: MockClock) -> None:
+async def test_group_when_raised_in_the_body_then_leaves_as_it_is() -> None:
     group = ExceptionGroup("both", [ValueError("a"), KeyError("b")])
 
     with pytest.RaisesGroup(ValueError, KeyError) as caught:
@@ -140,76 +139,98 @@ async def test_group_when_raised_in_the_body_then_leaves_as_it_is(autojump_clock
     assert caught.value.exceptions == group.exceptions
 
 
-async def test_cancellation_when_outside_then_ends_everything(autojump_clock: MockClock) -> None:
-    with trio.move_on_after(5) as scope:
+async def test_cancellation_when_outside_then_ends_everything() -> None:
+    with anyio.move_on_after(5) as scope:
         async with open_broker(listen=False) as broker:
             await connected(broker)
-            await trio.sleep_forever()
+            await anyio.sleep_forever()
 
     assert scope.cancelled_caught
 
 
-async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        await client.subscribe("/queue/a", "client", prefetch_count="1")
-        broker.publish("/queue/a", "first", [("n", "1")])
-        broker.publish("/queue/a", b"second", [("n", "2"), ("n", "3"), ("message-id", "forged")])
-        await client.message("first")
+async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(broker: Broker, client: RawClient) -> None:
+    """Row 1x-SEND-5."""
+    await client.subscribe("/queue/a", "client", prefetch_count="1")
+    broker.publish("/queue/a", "first", [("n", "1")])
+    forged = [(name, "forged") for name in ("message-id", "ack", "destination", "receipt")]
+    broker.publish("/queue/a", b"second", [("n", "2"), ("n", "3"), ("N", "4"), *forged])
+    await client.message("first")
 
-        assert (broker.depth("/queue/a"), broker.unacknowledged("/queue/a"), broker.consumers("/queue/a")) == (1, 1, 1)
-        (message,) = broker.messages("/queue/a")
-        assert (message.body, message.deliveries, message.message_id) == (b"second", 0, "m-2")
-        assert message.headers.pairs == (("n", "2"), ("n", "3"))
-        assert broker.depth("/queue/other") == 0
-
-
-async def test_publish_when_destination_is_unknown_then_refused(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        with pytest.raises(Refusal, match="no such destination"):
-            broker.publish("nowhere", "x")
+    assert (broker.depth("/queue/a"), broker.unacknowledged("/queue/a"), broker.consumers("/queue/a")) == (1, 1, 1)
+    (message,) = broker.messages("/queue/a")
+    assert (message.body, message.deliveries, message.message_id) == (b"second", 0, "m-2")
+    assert message.headers.pairs == (("n", "2"), ("n", "3"), ("N", "4"))
+    assert broker.depth("/queue/other") == 0
 
 
-async def test_vhosts_when_several_then_their_queues_are_apart(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(vhosts={"/", "/test"})) as broker:
-        client = await connected(broker, host="/test")
-        await client.send("/queue/a", "x", receipt="r")
-        await client.expect(Command.RECEIPT)
-
-        assert broker.depth("/queue/a", vhost="/test") == 1
-        assert broker.depth("/queue/a", vhost="/") == 0
-        with pytest.raises(KeyError):
-            broker.depth("/queue/a", vhost="/none")
+@pytest.mark.parametrize("name", ["/queue/", "/topic/", "orders", "", "/exchange/x", "/queue/a\n", "/queue/a\rb"])
+async def test_publish_when_destination_is_of_no_known_kind_then_refused(  # noqa: ASYNC124  # its fixture needs a loop
+    broker: Broker, name: str
+) -> None:
+    with pytest.raises(Refusal, match="destination"):
+        broker.publish(name, "x")
 
 
-async def test_wait_until_when_condition_comes_true_then_returns(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        done: list[int] = []
+@with_options(BrokerOptions(vhosts={"/", "/test"}))
+async def test_vhosts_when_several_then_their_queues_are_apart_and_others_are_refused(broker: Broker) -> None:
+    """Row 1x-CONN-11."""
+    client = await connected(broker, host="/test")
+    await client.send("/queue/a", "x", receipt="r")
+    await client.expect(Command.RECEIPT)
+    # Without a name it is the first of them.
+    first = RawClient(broker.connect_stream())
+    await first.write(Command.CONNECT, accept_version="1.2")
+    await first.expect_connected()
+    await first.subscribe("/queue/b")
 
-        async def wait() -> None:
-            await broker.wait_until(lambda: broker.depth("/queue/a") == 2)
-            done.append(broker.depth("/queue/a"))
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
-            broker.publish("/queue/a", "1")
-            await wait_all_tasks_blocked()
-            assert done == []
-            broker.publish("/queue/a", "2")
-
-        assert done == [2]
-
-
-async def test_drop_connections_when_called_then_all_links_break(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        clients = [await connected(broker) for _ in range(3)]
-
-        broker.drop_connections()
-
-        for client in clients:
-            await client.expect_eof()
+    assert (broker.depth("/queue/a", vhost="/test"), broker.depth("/queue/a", vhost="/")) == (1, 0)
+    assert broker.consumers("/queue/b", vhost="/") == broker.consumers("/queue/b") == 1
+    with pytest.raises(KeyError):
+        broker.depth("/queue/a", vhost="/none")
+    broker.publish("/queue/a", "y", vhost="/")
+    ids = {broker.messages("/queue/a", vhost=vhost)[0].message_id for vhost in ("/", "/test")}
+    assert len(ids) == 2
+    other = RawClient(broker.connect_stream())
+    await other.write(Command.CONNECT, accept_version="1.2", host="/other")
+    await other.refused("no such virtual host")
 
 
+async def test_vhosts_when_any_is_taken_then_all_share_their_queues(broker: Broker) -> None:
+    one, other = await connected(broker, host="a"), await connected(broker, host="b")
+    await other.subscribe("/queue/a")
+
+    await one.send("/queue/a", "x")
+
+    await other.message("x")
+
+
+async def test_wait_until_when_condition_comes_true_then_returns(broker: Broker) -> None:
+    done: list[int] = []
+
+    async def wait() -> None:
+        await broker.wait_until(lambda: broker.depth("/queue/a") == 2)
+        done.append(broker.depth("/queue/a"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        broker.publish("/queue/a", "1")
+        await wait_all_tasks_blocked()
+        assert done == []
+        broker.publish("/queue/a", "2")
+
+    assert done == [2]
+
+
+async def test_drop_connections_when_called_then_all_links_break(broker: Broker) -> None:
+    clients = [await connected(broker) for _ in range(3)]
+
+    broker.drop_connections()
+
+    for client in clients:
+        await client.expect_eof()
+
+
+@over_sockets
 async def test_connections_when_they_come_and_go_quickly_then_broker_copes() -> None:
     """Rows 12-LING-1, 11-LING-1."""
     async with open_broker() as broker:
@@ -223,22 +244,13 @@ async def test_connections_when_they_come_and_go_quickly_then_broker_copes() -> 
         await client.send("/queue/b", receipt="r")
         await client.expect(Command.RECEIPT)
         await client.stream.aclose()
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             await broker.wait_until(lambda: not broker.sessions)
         assert broker.statistics().connections == 201
 
 
-async def test_versions_when_options_name_some_then_others_are_refused(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(versions=[Version.V1_1])) as broker:
-        await connected(broker, version=Version.V1_1)
-        client = RawClient(broker.connect_stream())
-
-        await client.write(Command.CONNECT, accept_version="1.2", host="h")
-
-        assert (await client.refused("protocol error")).headers["version"] == "1.1"
-
-
-async def test_session_when_it_fails_then_broker_does_too(autojump_clock: MockClock) -> None:
+@on_loops("trio")
+async def test_session_when_it_fails_then_broker_does_too() -> None:
     async def fail() -> None:
         await trio.lowlevel.checkpoint()
         raise ZeroDivisionError
@@ -249,3 +261,41 @@ async def test_session_when_it_fails_then_broker_does_too(autojump_clock: MockCl
             await broker.serve_stream(stream)
 
     assert broker.statistics().open_connections == 0
+
+
+# --- Unix sockets -----------------------------------------------------------------------------------------------------
+
+
+async def test_unix_socket_when_it_is_to_have_tls_or_websocket_then_refused() -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with pytest.raises(ValueError, match="a Unix socket carries STOMP alone"):
+        async with open_broker(unix_socket="/s", tls=tls):
+            raise AssertionError
+    with pytest.raises(ValueError, match="a Unix socket carries STOMP alone"):
+        async with open_broker(unix_socket="/s", websocket=True):
+            raise AssertionError
+
+
+@over_sockets
+async def test_unix_socket_when_the_path_is_taken_then_os_error_and_it_stays(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("mine")
+    with pytest.raises(OSError, match="in use"):
+        async with open_broker(unix_socket=path):
+            raise AssertionError
+    assert path.read_text() == "mine"
+
+
+@over_sockets
+async def test_broker_when_anyio_is_the_oldest_that_is_supported_then_it_accepts_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # There it has its old name alone.
+    oldest = SimpleNamespace(wait_socket_readable=trio.lowlevel.wait_readable)
+    monkeypatch.setattr(sockets, "anyio", oldest)
+    path = tmp_path / "stomp.sock"
+    async with open_broker(unix_socket=path) as broker:
+        client = RawClient(await trio.open_unix_socket(str(path)))
+        await client.connect()
+        await client.stream.aclose()
+        await broker.wait_until(lambda: not broker.sessions)

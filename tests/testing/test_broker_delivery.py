@@ -2,19 +2,28 @@
 
 from collections import Counter
 
+import anyio
 import pytest
-import trio
-from trio.testing import MockClock
 
 import trio_stomp
-from tests.testing.raw_client import RawClient, connected
-from trio_stomp.testing import BrokerOptions, open_broker
+from tests.kit.loops import on_loops
+from tests.testing.raw_client import RawClient, connected, with_options
+from trio_stomp.testing import Broker, BrokerOptions
 from trio_stomp.types import Command, Version
+
+pytestmark = pytest.mark.anyio
 
 OWN, RABBITMQ, ACTIVEMQ, ARTEMIS = None, "RabbitMQ/3.13", "ActiveMQ/6.1", "ActiveMQ-Artemis/2.44.0"
 
 
-def passing_for(server: str | None) -> BrokerOptions:
+@pytest.fixture
+def server() -> str | None:
+    """The broker that is imitated: tests choose others by a parameter of this name."""
+    return OWN
+
+
+@pytest.fixture
+def options(server: str | None) -> BrokerOptions:
     return BrokerOptions() if server is None else BrokerOptions(server=server)
 
 
@@ -41,187 +50,163 @@ WILDCARDS: list[tuple[str, str, set[str | None]]] = [
 ]
 
 
+@on_loops("trio")
 @pytest.mark.parametrize("server", [OWN, RABBITMQ, ACTIVEMQ, ARTEMIS])
 @pytest.mark.parametrize(("pattern", "name", "matching"), WILDCARDS)
 async def test_wildcard_when_broker_has_it_then_topic_matches_and_is_named(
-    pattern: str, name: str, matching: set[str | None], server: str | None, autojump_clock: MockClock
+    broker: Broker, client: RawClient, pattern: str, name: str, matching: set[str | None], server: str | None
 ) -> None:
-    async with open_broker(listen=False, options=passing_for(server)) as broker:
-        client = await connected(broker)
-        await client.subscribe(f"/topic/{pattern}")
+    await client.subscribe(f"/topic/{pattern}")
 
-        broker.publish(f"/topic/{name}", "x")
+    broker.publish(f"/topic/{name}", "x")
 
-        if server in matching:
-            message = await client.message("x")
-            assert message.headers["destination"] == f"/topic/{name}"
-        else:
-            await client.expect_nothing()
+    if server in matching:
+        message = await client.message("x")
+        assert message.headers["destination"] == f"/topic/{name}"
+    else:
+        await client.expect_nothing()
 
 
-async def test_wildcard_when_subscription_is_durable_then_gathers_and_resumes(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker, client_id="me")
-        await client.subscribe("/topic/a.*", durable_subscription_name="d")
-        await client.confirmed(Command.UNSUBSCRIBE, id="1")
-        broker.publish("/topic/a.b", "kept")
-        broker.publish("/topic/b.b", "other")
+async def test_wildcard_when_subscription_is_durable_then_gathers_and_resumes(broker: Broker) -> None:
+    client = await connected(broker, client_id="me")
+    await client.subscribe("/topic/a.*", durable_subscription_name="d")
+    await client.confirmed(Command.UNSUBSCRIBE, id="1")
+    broker.publish("/topic/a.b", "kept")
+    broker.publish("/topic/b.b", "other")
 
-        await client.subscribe("/topic/a.*", subscription_id="2", durable_subscription_name="d")
+    await client.subscribe("/topic/a.*", subscription_id="2", durable_subscription_name="d")
 
-        await client.message("kept", destination="/topic/a.b")
+    await client.message("kept", destination="/topic/a.b")
 
 
-async def test_wildcard_when_topics_have_both_kinds_of_subscription_then_each_gets_one_copy(
-    autojump_clock: MockClock,
-) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        await client.subscribe("/topic/a.b", subscription_id="name")
-        await client.subscribe("/topic/*.b", subscription_id="pattern", selector="n = 1")
-        await client.send("/topic/a.b", "1", n="1")
-        await client.send("/topic/a.b", "2", n="2")
+async def test_wildcard_when_topics_have_both_kinds_of_subscription_then_each_gets_one_copy(client: RawClient) -> None:
+    await client.subscribe("/topic/a.b", subscription_id="name")
+    await client.subscribe("/topic/*.b", subscription_id="pattern", selector="n = 1")
+    await client.send("/topic/a.b", "1", n="1")
+    await client.send("/topic/a.b", "2", n="2")
 
-        got = [(m.headers["subscription"], m.body) for m in [await client.message() for _ in range(3)]]
+    got = [(m.headers["subscription"], m.body) for m in [await client.message() for _ in range(3)]]
 
-        assert Counter(got) == Counter([("name", b"1"), ("pattern", b"1"), ("name", b"2")])
+    assert Counter(got) == Counter([("name", b"1"), ("pattern", b"1"), ("name", b"2")])
 
 
 # --- time to live, delay, priority ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("server", [OWN, RABBITMQ])
-async def test_ttl_when_it_is_over_then_message_is_gone(server: str | None, autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=passing_for(server)) as broker:
-        for name in ("/queue/a", "/topic/t"):
-            client = await connected(broker)
-            await client.subscribe(name, "client", prefetch_count="1")
-            for body in ("held", "expires"):
-                broker.publish(name, body, [("expiration", "5000")])
-            broker.publish(name, "stays")
-            held = await client.message("held")
-            await trio.sleep(4.9)
-            assert broker.depth(name) == 2
+async def test_ttl_when_it_is_over_then_message_is_gone(broker: Broker) -> None:
+    for name in ("/queue/a", "/topic/t"):
+        client = await connected(broker)
+        await client.subscribe(name, "client", prefetch_count="1")
+        for body in ("held", "expires"):
+            broker.publish(name, body, [("expiration", "5000")])
+        broker.publish(name, "stays")
+        held = await client.message("held")
+        await anyio.sleep(4.9)
+        assert broker.depth(name) == 2
 
-            await trio.sleep(0.2)
+        await anyio.sleep(0.2)
 
-            assert broker.depth(name) == 1
-            await client.acknowledge(held)
-            await client.message("stays")
+        assert broker.depth(name) == 1
+        await client.acknowledge(held)
+        await client.message("stays")
 
 
 @pytest.mark.parametrize("server", [OWN, ACTIVEMQ, ARTEMIS])
-async def test_expires_when_in_the_past_then_message_is_not_delivered(
-    server: str | None, autojump_clock: MockClock
-) -> None:
-    async with open_broker(listen=False, options=passing_for(server)) as broker:
-        broker.publish("/queue/a", "gone", [("expires", "1000")])
-        broker.publish("/queue/a", "never", [("expires", "0")])
-        broker.publish("/queue/a", "later", [("expires", str(1 << 42))])
-        client = await connected(broker)
-        await client.subscribe("/queue/a")
+async def test_expires_when_in_the_past_then_message_is_not_delivered(broker: Broker, client: RawClient) -> None:
+    broker.publish("/queue/a", "gone", [("expires", "1000")])
+    broker.publish("/queue/a", "never", [("expires", "0")])
+    broker.publish("/queue/a", "later", [("expires", str(1 << 42))])
+    await client.subscribe("/queue/a")
 
-        assert await client.bodies(2) == ["never", "later"]
+    assert await client.bodies(2) == ["never", "later"]
 
 
-async def test_ttl_when_message_comes_back_after_it_then_is_gone(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.publish("/queue/a", "x", [("expiration", "1000")])
-        client = await connected(broker)
-        await client.subscribe("/queue/a", "client")
-        message = await client.message("x")
-        await trio.sleep(2)
+async def test_ttl_when_message_comes_back_after_it_then_is_gone(broker: Broker, client: RawClient) -> None:
+    broker.publish("/queue/a", "x", [("expiration", "1000")])
+    await client.subscribe("/queue/a", "client")
+    message = await client.message("x")
+    await anyio.sleep(2)
 
-        await client.acknowledge(message, Command.NACK)
+    await client.acknowledge(message, Command.NACK)
 
-        await client.expect_nothing()
-        assert broker.depth("/queue/a") == 0
+    await client.expect_nothing()
+    assert broker.depth("/queue/a") == 0
 
 
 @pytest.mark.parametrize("server", [OWN, ACTIVEMQ, ARTEMIS])
 @pytest.mark.parametrize("name", ["/queue/a", "/topic/a"])
-async def test_delay_when_not_over_then_message_waits(name: str, server: str | None, autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=passing_for(server)) as broker:
-        client = await connected(broker)
-        await client.subscribe(name)
-        started = trio.current_time()
-        for body, milliseconds in (("late", 15_000), ("early", 10_000), ("now", 0)):
-            headers = [("destination", name), ("AMQ_SCHEDULED_DELAY", str(milliseconds))]
-            await client.write(Command.SEND, headers, body.encode())
+async def test_delay_when_not_over_then_message_waits(client: RawClient, name: str) -> None:
+    await client.subscribe(name)
+    started = anyio.current_time()
+    for body, milliseconds in (("late", 15_000), ("early", 10_000), ("now", 0)):
+        headers = [("destination", name), ("AMQ_SCHEDULED_DELAY", str(milliseconds))]
+        await client.write(Command.SEND, headers, body.encode())
 
-        came: list[tuple[str, int]] = []
-        for _ in range(3):
-            message = await client.message()
-            came.append((message.body.decode(), round(trio.current_time() - started)))
-            assert message.body == b"now" or "AMQ_SCHEDULED_DELAY" not in message.headers
+    came: list[tuple[str, int]] = []
+    for _ in range(3):
+        message = await client.message()
+        came.append((message.body.decode(), round(anyio.current_time() - started)))
+        assert message.body == b"now" or "AMQ_SCHEDULED_DELAY" not in message.headers
 
-        assert came == [("now", 0), ("early", 10), ("late", 15)]
+    assert came == [("now", 0), ("early", 10), ("late", 15)]
 
 
-async def test_delay_when_in_a_transaction_then_counts_from_commit(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        await client.subscribe("/queue/a")
-        await client.write(Command.BEGIN, transaction="t")
-        await client.write(
-            Command.SEND, [("AMQ_SCHEDULED_DELAY", "10000")], b"x", destination="/queue/a", transaction="t"
-        )
-        await client.confirmed(Command.COMMIT, transaction="t")
-        started = trio.current_time()
+async def test_delay_when_in_a_transaction_then_counts_from_commit(client: RawClient) -> None:
+    await client.subscribe("/queue/a")
+    await client.write(Command.BEGIN, transaction="t")
+    await client.write(Command.SEND, [("AMQ_SCHEDULED_DELAY", "10000")], b"x", destination="/queue/a", transaction="t")
+    await client.confirmed(Command.COMMIT, transaction="t")
+    started = anyio.current_time()
 
-        await client.message("x")
+    await client.message("x")
 
-        assert trio.current_time() - started == pytest.approx(10, abs=0.1)
+    assert anyio.current_time() - started == pytest.approx(10, abs=0.1)
 
 
 @pytest.mark.parametrize("server", [OWN, ACTIVEMQ, ARTEMIS])
 async def test_priority_when_higher_then_delivered_first_and_kept_after_redelivery(
-    server: str | None, autojump_clock: MockClock
+    broker: Broker, client: RawClient
 ) -> None:
-    async with open_broker(listen=False, options=passing_for(server)) as broker:
-        for body, priority in (("a", "4"), ("b", "9"), ("c", "0"), ("d", ""), ("e", "9"), ("f", "99")):
-            broker.publish("/queue/a", body, [("priority", priority)] if priority else [])
-        client = await connected(broker)
-        await client.subscribe("/queue/a", "client")
-        assert await client.bodies(6) == ["b", "e", "f", "a", "d", "c"]
-        await client.confirmed(Command.UNSUBSCRIBE, id="1")
+    for body, priority in (("a", "4"), ("b", "9"), ("c", "0"), ("d", ""), ("e", "9"), ("f", "99")):
+        broker.publish("/queue/a", body, [("priority", priority)] if priority else [])
+    await client.subscribe("/queue/a", "client")
+    assert await client.bodies(6) == ["b", "e", "f", "a", "d", "c"]
+    await client.confirmed(Command.UNSUBSCRIBE, id="1")
 
-        assert [message.body for message in broker.messages("/queue/a")] == [b"b", b"e", b"f", b"a", b"d", b"c"]
+    assert [message.body for message in broker.messages("/queue/a")] == [b"b", b"e", b"f", b"a", b"d", b"c"]
 
 
 @pytest.mark.parametrize("header", ["priority", "expires", "expiration", "AMQ_SCHEDULED_DELAY"])
 @pytest.mark.parametrize("value", ["high", "-1", "9" * 30])
-async def test_header_when_no_number_then_send_is_refused(header: str, value: str, autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        await client.write(Command.SEND, [("destination", "/queue/a"), (header, value)])
+async def test_header_when_no_number_then_send_is_refused(client: RawClient, header: str, value: str) -> None:
+    await client.write(Command.SEND, [("destination", "/queue/a"), (header, value)])
 
-        error = await client.refused("header refused")
+    error = await client.refused("header refused")
 
-        assert header in error.body.decode()
+    assert header in error.body.decode()
 
 
-async def test_rabbitmq_when_headers_are_of_others_then_passes_them_on(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=passing_for(RABBITMQ)) as broker:
-        client = await connected(broker)
-        await client.subscribe("/queue/a")
-        headers = [("destination", "/queue/a"), ("priority", "high"), ("AMQ_SCHEDULED_DELAY", "60000")]
-        await client.write(Command.SEND, headers, b"x")
+@pytest.mark.parametrize("server", [RABBITMQ])
+async def test_rabbitmq_when_headers_are_of_others_then_passes_them_on(client: RawClient) -> None:
+    await client.subscribe("/queue/a")
+    headers = [("destination", "/queue/a"), ("priority", "high"), ("AMQ_SCHEDULED_DELAY", "60000")]
+    await client.write(Command.SEND, headers, b"x")
 
-        await client.message("x", priority="high")
+    await client.message("x", priority="high")
 
 
-async def test_client_when_it_uses_the_options_then_embedded_broker_obeys(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
+async def test_client_when_it_uses_the_options_then_embedded_broker_obeys(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", "expires", ttl=1)
         await client.send("/queue/a", "plain")
         await client.send("/queue/a", "first", priority=9, group="g")
         await client.send("/queue/a", "late", delay=30, receipt=True)
-        await trio.sleep(2)
-        started = trio.current_time()
+        await anyio.sleep(2)
+        started = anyio.current_time()
         async with client.subscribe("/queue/a", ack="auto") as subscription:
             got = [(await anext(subscription)).text for _ in range(3)]
-        waited = trio.current_time() - started
+        waited = anyio.current_time() - started
 
     assert got == ["first", "plain", "late"]
     assert waited == pytest.approx(28, abs=1)
@@ -230,44 +215,40 @@ async def test_client_when_it_uses_the_options_then_embedded_broker_obeys(autoju
 # --- message groups ---------------------------------------------------------------------------------------------------
 
 
-async def test_group_when_two_consume_then_each_group_stays_with_one_until_it_leaves(
-    autojump_clock: MockClock,
-) -> None:
-    async with open_broker(listen=False) as broker:
-        consumers = [await connected(broker) for _ in range(2)]
-        for consumer in consumers:
-            await consumer.subscribe("/queue/a", "client-individual", prefetch_count="1")
-        owner: dict[str, int] = {}
-        for number in range(12):
-            broker.publish("/queue/a", str(number), [("JMSXGroupID", "gh"[number % 2])])
-        for _ in range(12):
-            for index, consumer in enumerate(consumers):
-                with trio.move_on_after(0.01):
-                    message = await consumer.message()
-                    assert owner.setdefault(message.headers["JMSXGroupID"], index) == index
-                    await consumer.acknowledge(message)
-        assert owner == {"g": 0, "h": 1}
-        assert broker.depth("/queue/a") == 0
+async def test_group_when_two_consume_then_each_group_stays_with_one_until_it_leaves(broker: Broker) -> None:
+    consumers = [await connected(broker) for _ in range(2)]
+    for consumer in consumers:
+        await consumer.subscribe("/queue/a", "client-individual", prefetch_count="1")
+    owner: dict[str, int] = {}
+    for number in range(12):
+        broker.publish("/queue/a", str(number), [("JMSXGroupID", "gh"[number % 2])])
+    for _ in range(12):
+        for index, consumer in enumerate(consumers):
+            with anyio.move_on_after(0.01):
+                message = await consumer.message()
+                assert owner.setdefault(message.headers["JMSXGroupID"], index) == index
+                await consumer.acknowledge(message)
+    assert owner == {"g": 0, "h": 1}
+    assert broker.depth("/queue/a") == 0
 
-        await consumers[0].stream.aclose()
-        await broker.wait_until(lambda: broker.consumers("/queue/a") == 1)
-        broker.publish("/queue/a", "heir", [("JMSXGroupID", "g")])
-        await consumers[1].message("heir")
+    await consumers[0].stream.aclose()
+    await broker.wait_until(lambda: broker.consumers("/queue/a") == 1)
+    broker.publish("/queue/a", "heir", [("JMSXGroupID", "g")])
+    await consumers[1].message("heir")
 
 
-async def test_group_when_its_consumer_is_busy_then_others_are_not_held_up(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        busy, free = await connected(broker), await connected(broker)
-        for consumer in (busy, free):
-            await consumer.subscribe("/queue/a", "client", prefetch_count="1")
-        broker.publish("/queue/a", "g1", [("JMSXGroupID", "g")])
-        first = await busy.message("g1")
-        broker.publish("/queue/a", "g2", [("JMSXGroupID", "g")])
-        broker.publish("/queue/a", "plain")
+async def test_group_when_its_consumer_is_busy_then_others_are_not_held_up(broker: Broker) -> None:
+    busy, free = await connected(broker), await connected(broker)
+    for consumer in (busy, free):
+        await consumer.subscribe("/queue/a", "client", prefetch_count="1")
+    broker.publish("/queue/a", "g1", [("JMSXGroupID", "g")])
+    first = await busy.message("g1")
+    broker.publish("/queue/a", "g2", [("JMSXGroupID", "g")])
+    broker.publish("/queue/a", "plain")
 
-        await free.message("plain")
-        await busy.acknowledge(first)
-        await busy.message("g2")
+    await free.message("plain")
+    await busy.acknowledge(first)
+    await busy.message("g2")
 
 
 # --- temporary destinations -------------------------------------------------------------------------------------------
@@ -276,144 +257,124 @@ async def test_group_when_its_consumer_is_busy_then_others_are_not_held_up(autoj
 @pytest.mark.parametrize("kind", ["queue", "topic"])
 @pytest.mark.parametrize("headers", [{}, {"browser": "true"}])
 async def test_temporary_destination_when_of_another_session_then_may_be_sent_to_and_not_subscribed_to(
-    kind: str, headers: dict[str, str], autojump_clock: MockClock
+    broker: Broker, kind: str, headers: dict[str, str]
 ) -> None:
-    async with open_broker(listen=False) as broker:
-        owner, other = await connected(broker), await connected(broker)
-        await owner.subscribe(f"/temp-{kind}/r")
-        await owner.subscribe("/queue/look", subscription_id="look")
-        await owner.send("/queue/look", reply_to=f"/temp-{kind}/r")
-        name = (await owner.message()).headers["reply-to"]
-        await other.send(name, "hello")
-        await owner.message("hello")
+    owner, other = await connected(broker), await connected(broker)
+    await owner.subscribe(f"/temp-{kind}/r")
+    await owner.subscribe("/queue/look", subscription_id="look")
+    reply_to = [("destination", "/queue/look"), ("x", "1"), ("reply-to", f"/temp-{kind}/r"), ("x", "2")]
+    await owner.write(Command.SEND, reply_to)
+    message = await owner.message()
+    assert message.headers.get_all("x") == ("1", "2")
+    name = message.headers["reply-to"]
+    await other.send(name, "hello")
+    await owner.message("hello")
 
-        await other.write(Command.SUBSCRIBE, id="1", destination=name, **headers)
+    await other.write(Command.SUBSCRIBE, id="1", destination=name, **headers)
 
-        error = await other.refused("access refused")
-        assert "another connection" in error.body.decode()
-        await owner.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
-        late = await connected(broker)
-        await late.send(name, "late")
-        await late.refused("no such destination")
+    error = await other.refused("access refused")
+    assert "another connection" in error.body.decode()
+    await owner.stream.aclose()
+    await broker.wait_until(lambda: not broker.sessions)
+    late = await connected(broker)
+    await late.send(name, "late")
+    await late.refused("no such destination")
 
 
 # --- as the real ones take it -----------------------------------------------------------------------------------------
 
 
-async def test_ack_mode_when_individual_in_1_0_then_is_individual(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker, version=Version.V1_0)
-        await client.subscribe("/queue/a", "client-individual")
-        for body in "abc":
-            await client.send("/queue/a", body)
-        frames = [await client.message() for _ in range(3)]
+async def test_unsubscribe_when_by_destination_then_ends_a_subscription_that_has_an_id(broker: Broker) -> None:
+    client = await connected(broker, version=Version.V1_0)
+    await client.subscribe("/queue/a", subscription_id="1")
+    await client.subscribe("/queue/b", subscription_id="2")
 
-        await client.acknowledge(frames[1])
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
+    await client.confirmed(Command.UNSUBSCRIBE, destination="/queue/a")
 
-        assert [message.body for message in broker.messages("/queue/a")] == [b"a", b"c"]
+    assert (broker.consumers("/queue/a"), broker.consumers("/queue/b")) == (0, 1)
+    await client.write(Command.UNSUBSCRIBE, destination="/queue/a")
+    await client.refused("no such subscription")
 
 
-async def test_unsubscribe_when_by_destination_then_ends_a_subscription_that_has_an_id(
-    autojump_clock: MockClock,
-) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker, version=Version.V1_0)
-        await client.subscribe("/queue/a", subscription_id="1")
-        await client.subscribe("/queue/b", subscription_id="2")
-
-        await client.confirmed(Command.UNSUBSCRIBE, destination="/queue/a")
-
-        assert (broker.consumers("/queue/a"), broker.consumers("/queue/b")) == (0, 1)
-        await client.write(Command.UNSUBSCRIBE, destination="/queue/a")
-        await client.refused("no such subscription")
-
-
-async def test_frames_when_written_then_each_ends_with_nul_and_end_of_line(autojump_clock: MockClock) -> None:
+@with_options(BrokerOptions(heart_beat=(0, 0)))
+async def test_frames_when_written_then_each_ends_with_nul_and_end_of_line(client: RawClient) -> None:
     """As RabbitMQ, ActiveMQ and Artemis write them: php-stomp 2.0.3 loses frames without."""
-    async with open_broker(listen=False, options=BrokerOptions(heart_beat=(0, 0))) as broker:
-        client = await connected(broker)
-        await client.subscribe("/queue/a")
-        large = b"x" * 100_000
-        for body in (b"one", b"", b"\0", large):
-            await client.send("/queue/a", body, receipt="r")
-        for _ in range(8):
-            await client.read()
-        await client.write(Command.ACK, id="wrong")
-        await client.expect(Command.ERROR)
+    await client.subscribe("/queue/a")
+    large = b"x" * 100_000
+    for body in (b"one", b"", b"\0", large):
+        await client.send("/queue/a", body, receipt="r")
+    for _ in range(8):
+        await client.read()
+    await client.write(Command.ACK, id="wrong")
+    await client.expect(Command.ERROR)
 
-        data = bytes(client.data)
-        assert data.startswith(b"CONNECTED\n")
-        assert data.endswith(b"\0\n")
-        starts = (b"MESSAGE\n", b"RECEIPT\n", b"ERROR\n")
-        assert [data.count(b"\0\n" + start) for start in starts] == [4, 5, 1]
-        assert b"\ncontent-length:100000\n\n" + large + b"\0\n" in data
-        assert b"\ncontent-length:1\n\n\0\0\n" in data
+    data = bytes(client.data)
+    assert data.startswith(b"CONNECTED\n")
+    assert data.endswith(b"\0\n")
+    starts = (b"MESSAGE\n", b"RECEIPT\n", b"ERROR\n")
+    assert [data.count(b"\0\n" + start) for start in starts] == [4, 5, 1]
+    assert b"\ncontent-length:100000\n\n" + large + b"\0\n" in data
+    assert b"\ncontent-length:1\n\n\0\0\n" in data
 
 
 # --- one thing at a time ----------------------------------------------------------------------------------------------
 
 
-async def test_connected_when_several_connect_then_each_session_has_a_name_of_its_own(
-    autojump_clock: MockClock,
-) -> None:
-    async with open_broker(listen=False) as broker:
-        sessions = [(await RawClient(broker.connect_stream()).connect()).headers["session"] for _ in range(3)]
+async def test_connected_when_several_connect_then_each_session_has_a_name_of_its_own(broker: Broker) -> None:
+    sessions = [(await RawClient(broker.connect_stream()).connect()).headers["session"] for _ in range(3)]
 
     assert len(set(sessions)) == 3
 
 
+@with_options(BrokerOptions(errors_leave_open=True, max_queue_length=1))
 async def test_receipt_when_frame_takes_effect_then_follows_what_it_causes_and_never_precedes_a_refusal(
-    autojump_clock: MockClock,
+    broker: Broker, client: RawClient
 ) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(errors_leave_open=True, max_queue_length=1)) as broker:
-        client = await connected(broker)
-        await client.send("/queue/a", "1", receipt="first")
-        await client.expect(Command.RECEIPT, receipt_id="first")
-        assert broker.depth("/queue/a") == 1
+    """Rows 12-RCPT-3, 11-ERR-2."""
+    await client.send("/queue/a", "1", receipt="first")
+    await client.expect(Command.RECEIPT, receipt_id="first")
+    assert broker.depth("/queue/a") == 1
 
-        refusals = [
-            (Command.SEND, {"destination": "/queue/a"}),
-            (Command.ACK, {"id": "1.1"}),
-            (Command.COMMIT, {"transaction": "none"}),
-            (Command.UNSUBSCRIBE, {"id": "none"}),
-            (Command.SUBSCRIBE, {"id": "1", "destination": "nowhere"}),
-        ]
-        for command, headers in refusals:
-            await client.write(command, receipt="r", **headers)
-            await client.expect(Command.ERROR, receipt_id="r")
-        await client.expect_nothing()
+    refusals = [
+        (Command.SEND, {"destination": "/queue/a"}),
+        (Command.ACK, {"id": "1.1"}),
+        (Command.COMMIT, {"transaction": "none"}),
+        (Command.UNSUBSCRIBE, {"id": "none"}),
+        (Command.SUBSCRIBE, {"id": "1", "destination": "nowhere"}),
+    ]
+    for command, headers in refusals:
+        await client.write(command, receipt="r", **headers)
+        await client.expect(Command.ERROR, receipt_id="r")
+    await client.expect_nothing()
 
 
 @pytest.mark.parametrize(("ack", "back"), [("client", ["1", "2"]), ("client-individual", ["2"])])
 async def test_nack_when_of_the_second_then_the_mode_decides_which_come_back(
-    ack: str, back: list[str], autojump_clock: MockClock
+    client: RawClient, ack: str, back: list[str]
 ) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        await client.subscribe("/queue/a", ack, prefetch_count="3")
-        for body in "123":
-            await client.send("/queue/a", body)
-        frames = [await client.message() for _ in range(3)]
+    await client.subscribe("/queue/a", ack, prefetch_count="3")
+    for body in "123":
+        await client.send("/queue/a", body)
+    frames = [await client.message() for _ in range(3)]
 
-        await client.acknowledge(frames[1], Command.NACK)
+    await client.acknowledge(frames[1], Command.NACK)
 
-        again = [await client.message(redelivered="true") for _ in back]
-        assert [frame.body.decode() for frame in again] == back
-        await client.expect_nothing()
+    again = [await client.message(redelivered="true") for _ in back]
+    assert [frame.body.decode() for frame in again] == back
+    await client.expect_nothing()
 
 
-@pytest.mark.parametrize("name", ["/queue/a ", " /queue/a", "/queue/a", "/queue/a\t"])
-async def test_send_when_destination_has_spaces_then_they_are_part_of_its_name(
-    name: str, autojump_clock: MockClock
+SPELLED = ["/queue/a", "/queue/a ", " /queue/a", "/queue/a\t", "/queue/a b:c", "/queue/\u00e9", "/queue/a/b", "orders"]
+
+
+@with_options(BrokerOptions(bare_queues=True))
+async def test_send_when_a_destination_has_odd_characters_then_they_are_part_of_its_name(
+    broker: Broker, client: RawClient
 ) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(bare_queues=True)) as broker:
-        client = await connected(broker)
-        await client.send(name, "x", receipt="r")
+    """Row all-SEND-2."""
+    for number, name in enumerate(SPELLED):
+        await client.send(name, str(number), receipt="r")
         await client.expect(Command.RECEIPT)
-        others = {"/queue/a ", " /queue/a", "/queue/a", "/queue/a\t"} - {name}
 
-        assert broker.depth(name) == 1
-        assert [broker.depth(other) for other in others] == [0, 0, 0]
+    for number, name in enumerate(SPELLED):
+        assert [message.body for message in broker.messages(name)] == [b"%d" % number]

@@ -1,4 +1,5 @@
 from importlib import metadata
+from math import inf, nan
 from typing import TypedDict, Unpack
 
 import pytest
@@ -34,7 +35,10 @@ def options(**settings: Unpack[Settings]) -> BrokerOptions:
         Settings(prefetch=0),
         Settings(versions=()),
         Settings(heart_beat=(-1, 0)),
+        Settings(heart_beat=(1, inf)),
+        Settings(heart_beat=(nan, 1)),
         Settings(heart_beat_grace=0.5),
+        Settings(heart_beat_grace=nan),
         Settings(linger=-1),
         Settings(websocket_origins=("http://localhost:3000/",)),
         Settings(websocket_origins="http://localhost:3000"),

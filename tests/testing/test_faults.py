@@ -1,10 +1,13 @@
-import pytest
-import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+import dataclasses
 
+import anyio
+import pytest
+
+from tests.kit.loops import wait_all_tasks_blocked
 from tests.testing.raw_client import RawClient, connected
 from trio_stomp.testing import (
     AnswerConnect,
+    Broker,
     DelayReceipts,
     DropLink,
     DuplicateReceipts,
@@ -16,9 +19,38 @@ from trio_stomp.testing import (
     StallReading,
     StallWriting,
     SwallowReceipts,
-    open_broker,
 )
-from trio_stomp.types import Command
+from trio_stomp.types import Command, Version
+
+pytestmark = pytest.mark.anyio
+
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
+SEND = b"SEND\ndestination:/queue/a\n\nx\0"
+RULES = [
+    RefuseConnection(),
+    AnswerConnect(error="no"),
+    DropLink(after_sent_bytes=1),
+    StallReading(after_bytes=1),
+    StallWriting(after_bytes=1),
+    HalfOpen(after_received_bytes=1),
+    SlowWriting(bytes_per_second=1),
+    SwallowReceipts(command=Command.SEND),
+    DelayReceipts(seconds=1),
+    DuplicateReceipts(skip=1),
+    ReverseReceipts(group=3),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_rule_when_made_then_is_data_that_compares(rule: Fault) -> None:
+    assert len({rule, dataclasses.replace(rule)}) == 1
+
+
+def test_receipt_rule_when_nothing_is_said_then_concerns_the_next_one_of_any_command() -> None:
+    rule = SwallowReceipts()
+
+    assert (rule.command, rule.skip, rule.count) == (None, 0, 1)
+    assert ReverseReceipts().count is None
 
 
 async def receipts(client: RawClient, count: int) -> list[str]:
@@ -40,193 +72,207 @@ async def receipts(client: RawClient, count: int) -> list[str]:
     ],
 )
 async def test_receipts_when_rules_are_set_then_come_as_the_rules_say(
-    rules: list[Fault], expected: list[str], autojump_clock: MockClock
+    broker: Broker, client: RawClient, rules: list[Fault], expected: list[str]
 ) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        broker.faults.now(*rules)
+    broker.faults.now(*rules)
 
-        for receipt in "1234":
-            await client.send("/queue/a", receipt=receipt)
+    for receipt in "1234":
+        await client.send("/queue/a", receipt=receipt)
 
-        assert await receipts(client, len(expected)) == expected
-        await client.expect_nothing()
-        assert broker.depth("/queue/a") == 4
+    assert await receipts(client, len(expected)) == expected
+    await client.expect_nothing()
+    assert broker.depth("/queue/a") == 4
 
 
-async def test_delayed_receipt_when_due_then_comes_after_so_many_seconds(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(DelayReceipts(seconds=15, command=Command.DISCONNECT))
-        client = await connected(broker)
-        start = trio.current_time()
+async def test_delayed_receipt_when_due_then_comes_after_so_many_seconds(broker: Broker) -> None:
+    broker.faults.plan(DelayReceipts(seconds=15, command=Command.DISCONNECT))
+    client = await connected(broker)
+    start = anyio.current_time()
 
-        await client.write(Command.DISCONNECT, receipt="bye")
-        await client.expect(Command.RECEIPT, receipt_id="bye")
+    await client.write(Command.DISCONNECT, receipt="bye")
+    await client.expect(Command.RECEIPT, receipt_id="bye")
 
-        assert trio.current_time() - start == pytest.approx(15)
-        await client.expect_eof()
+    assert anyio.current_time() - start == pytest.approx(15)
+    await client.expect_eof()
 
 
-async def test_refusal_when_planned_then_link_is_closed_without_a_word(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(RefuseConnection())
+async def test_refusal_when_planned_then_link_is_closed_without_a_word(broker: Broker) -> None:
+    broker.faults.plan(RefuseConnection())
 
+    await RawClient(broker.connect_stream()).expect_eof()
+
+    await connected(broker)
+    assert broker.statistics().connections == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "answer"),
+    [
+        (
+            AnswerConnect(error="go away"),
+            b"ERROR\nmessage:go away\ncontent-type:text/plain\ncontent-length:7\n\ngo away\0\n",
+        ),
+        (AnswerConnect(data=b"HTTP/1.1 400 Bad Request\r\n\r\n", close=True), b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        (AnswerConnect(close=True), b""),
+    ],
+    ids=["error", "bytes", "nothing"],
+)
+async def test_connect_when_a_fault_answers_then_only_that_comes_and_the_link_is_closed(
+    broker: Broker, fault: Fault, answer: bytes
+) -> None:
+    broker.faults.plan(fault)
+    stream = broker.connect_stream()
+
+    await stream.send_all(CONNECT)
+
+    received = b""
+    while data := await stream.receive_some():
+        received += data
+    assert received == answer
+
+
+async def test_plan_when_connections_are_counted_then_only_those_are_met(broker: Broker) -> None:
+    broker.faults.plan(RefuseConnection(), connections=2, skip=1)
+
+    await connected(broker)
+    for _ in range(2):
+        await RawClient(broker.connect_stream()).expect_eof()
+    await connected(broker)
+
+
+async def test_plan_when_for_all_then_holds_until_cleared(broker: Broker) -> None:
+    broker.faults.plan(RefuseConnection(), connections=None)
+    for _ in range(3):
         await RawClient(broker.connect_stream()).expect_eof()
 
-        await connected(broker)
-        assert broker.statistics().connections == 2
+    broker.faults.clear()
+
+    await connected(broker)
 
 
-async def test_connect_when_answered_by_an_error_then_link_is_closed(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(AnswerConnect(error="go away"))
-        client = RawClient(broker.connect_stream())
+async def test_drop_when_bytes_are_counted_then_a_frame_is_cut(broker: Broker, client: RawClient) -> None:
+    before = len(client.data)
+    broker.faults.now(DropLink(after_sent_bytes=10))
 
-        await client.write(Command.CONNECT, accept_version="1.2", host="h")
+    await client.send("/queue/a", receipt="r")
+    await client.expect_eof()
 
-        await client.refused("go away")
-
-
-async def test_connect_when_answered_by_bytes_then_they_come_as_they_are(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(AnswerConnect(data=b"HTTP/1.1 400 Bad Request\r\n\r\n", close=True))
-        stream = broker.connect_stream()
-
-        await stream.send_all(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
-
-        assert await stream.receive_some() == b"HTTP/1.1 400 Bad Request\r\n\r\n"
-        assert await stream.receive_some() == b""
+    assert bytes(client.data[before:]) == b"RECEIPT\nre"
+    await broker.wait_until(lambda: not broker.sessions)
+    assert broker.depth("/queue/a") == 1
 
 
-async def test_connect_when_link_is_closed_instead_then_nothing_is_said(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(AnswerConnect(close=True))
-        client = RawClient(broker.connect_stream())
+async def test_drop_when_received_bytes_are_counted_then_earlier_frames_took_effect(
+    broker: Broker, client: RawClient
+) -> None:
+    broker.faults.now(DropLink(after_received_bytes=2 * len(SEND) + 3))
 
-        await client.write(Command.CONNECT, accept_version="1.2", host="h")
+    await client.stream.send_all(SEND * 5)
+    await client.expect_eof()
 
-        await client.expect_eof()
-
-
-async def test_plan_when_connections_are_counted_then_only_those_are_met(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(RefuseConnection(), connections=2, skip=1)
-
-        await connected(broker)
-        for _ in range(2):
-            await RawClient(broker.connect_stream()).expect_eof()
-        await connected(broker)
+    await broker.wait_until(lambda: not broker.sessions)
+    assert broker.depth("/queue/a") == 2
 
 
-async def test_plan_when_for_all_then_holds_until_cleared(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        broker.faults.plan(RefuseConnection(), connections=None)
-        for _ in range(3):
-            await RawClient(broker.connect_stream()).expect_eof()
+async def test_drop_when_one_session_is_named_then_the_other_stays(broker: Broker) -> None:
+    one, other = await connected(broker), await connected(broker)
 
-        broker.faults.clear()
+    broker.faults.drop(session_id=broker.sessions[0].session_id)
 
-        await connected(broker)
-
-
-async def test_drop_when_bytes_are_counted_then_a_frame_is_cut(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        before = len(client.data)
-        broker.faults.now(DropLink(after_sent_bytes=10))
-
-        await client.send("/queue/a", receipt="r")
-        await client.expect_eof()
-
-        assert bytes(client.data[before:]) == b"RECEIPT\nre"
-        await broker.wait_until(lambda: not broker.sessions)
-        assert broker.depth("/queue/a") == 1
+    await one.expect_eof()
+    await other.send("/queue/a", receipt="r")
+    await other.expect(Command.RECEIPT)
 
 
-async def test_drop_when_received_bytes_are_counted_then_earlier_frames_took_effect(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        frame = b"SEND\ndestination:/queue/a\n\nx\0"
-        broker.faults.now(DropLink(after_received_bytes=2 * len(frame) + 3))
+async def test_half_open_when_set_then_broker_is_deaf_and_mute_and_patient(broker: Broker) -> None:
+    client = await connected(broker, heart_beat="1000,1000")
+    broker.faults.now(HalfOpen())
 
-        await client.stream.send_all(frame * 5)
-        await client.expect_eof()
+    await client.send("/queue/a", receipt="r")
+    await client.expect_nothing(60)
 
-        await broker.wait_until(lambda: not broker.sessions)
-        assert broker.depth("/queue/a") == 2
-
-
-async def test_drop_when_one_session_is_named_then_the_other_stays(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        one, other = await connected(broker), await connected(broker)
-
-        broker.faults.drop(session_id=broker.sessions[0].session_id)
-
-        await one.expect_eof()
-        await other.send("/queue/a", receipt="r")
-        await other.expect(Command.RECEIPT)
+    assert broker.depth("/queue/a") == 0
+    assert len(broker.sessions) == 1
+    broker.faults.resume()
+    await client.send("/queue/a", receipt="s")
+    await client.expect(Command.RECEIPT, receipt_id="s")
+    broker.faults.now(HalfOpen())
+    await client.stream.aclose()
+    await broker.wait_until(lambda: not broker.sessions)
 
 
-async def test_half_open_when_set_then_broker_is_deaf_and_mute_and_patient(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker, heart_beat="1000,1000")
-        broker.faults.now(HalfOpen())
+async def test_stall_when_reading_then_input_waits_until_resume_and_the_broker_is_patient(broker: Broker) -> None:
+    client = await connected(broker, heart_beat="1000,0")
+    broker.faults.now(StallReading())
 
-        await client.send("/queue/a", receipt="r")
-        await client.expect_nothing(60)
+    await client.send("/queue/a", receipt="r")
+    await client.expect_nothing(61)
+    assert broker.depth("/queue/a") == 0
+    broker.faults.resume()
 
-        assert broker.depth("/queue/a") == 0
-        assert len(broker.sessions) == 1
-        broker.faults.resume()
-        await client.send("/queue/a", receipt="s")
-        await client.expect(Command.RECEIPT, receipt_id="s")
+    await client.expect(Command.RECEIPT, receipt_id="r")
 
 
-async def test_stalls_when_set_then_what_waited_comes_after_resume(autojump_clock: MockClock) -> None:
-    for rule in (StallReading(), StallWriting(after_bytes=4)):
-        async with open_broker(listen=False) as broker:
-            client = await connected(broker)
-            before = len(client.data)
-            broker.faults.now(rule)
+@pytest.mark.parametrize(
+    ("fault", "executed"),
+    [
+        (StallReading(after_bytes=len(CONNECT + SEND) + 3), 3),
+        (HalfOpen(after_received_bytes=len(CONNECT + SEND) + 3), 1),
+    ],
+)
+async def test_fault_when_received_bytes_are_counted_then_only_those_take_effect_before_resume(
+    broker: Broker, fault: Fault, executed: int
+) -> None:
+    broker.faults.plan(fault)
+    await broker.connect_stream().send_all(CONNECT + SEND * 3)
+    await wait_all_tasks_blocked()
+    assert broker.depth("/queue/a") == 1
 
-            await client.send("/queue/a", receipt="r")
-            await wait_all_tasks_blocked()
-            assert broker.depth("/queue/a") == (0 if isinstance(rule, StallReading) else 1)
-            broker.faults.resume()
+    broker.faults.resume()
+    await wait_all_tasks_blocked()
 
-            await client.expect(Command.RECEIPT, receipt_id="r")
-            assert len(client.data) > before + 4
-
-
-async def test_slow_writing_when_set_then_message_takes_its_time(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        await client.subscribe("/queue/a")
-        broker.faults.now(SlowWriting(bytes_per_second=100))
-        start = trio.current_time()
-
-        broker.publish("/queue/a", b"x" * 1000)
-        await client.message()
-
-        assert 10 < trio.current_time() - start < 13
+    assert broker.depth("/queue/a") == executed
 
 
-async def test_bytes_when_sent_now_then_come_between_frames(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
-        garbage = b"MESSAGE\nsubscription:none\nmessage-id:1\ndestination:/queue/x\n\nspurious\0"
+async def test_stall_when_writing_then_the_rest_comes_after_resume(broker: Broker, client: RawClient) -> None:
+    broker.faults.now(StallWriting(after_bytes=4))
 
-        broker.faults.send_bytes(garbage)
+    await client.send("/queue/a", receipt="r")
+    assert await client.stream.receive_some() == b"RECE"
+    await client.expect_nothing(60)
+    assert broker.depth("/queue/a") == 1
+    broker.faults.resume()
 
-        await client.message("spurious", subscription="none")
+    assert await client.stream.receive_some() == b"IPT\nreceipt-id:r\n\n\0\n"
 
 
-async def test_error_when_sent_now_then_session_ends_or_goes_on(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker:
-        client = await connected(broker)
+@pytest.mark.parametrize(("rate", "receipt"), [(100.0, "r" * 1000), (0.5, "r")])
+async def test_slow_writing_when_set_then_each_byte_takes_its_time(
+    broker: Broker, client: RawClient, rate: float, receipt: str
+) -> None:
+    before, start = len(client.data), anyio.current_time()
+    broker.faults.now(SlowWriting(bytes_per_second=rate))
 
-        broker.faults.send_error("warning", close=False, receipt_id="r")
-        await client.expect(Command.ERROR, message="warning", receipt_id="r")
-        broker.faults.send_error("fatal", "why")
+    await client.send("/queue/a", receipt=receipt)
+    await client.expect(Command.RECEIPT)
 
-        assert (await client.refused("fatal")).body == b"why"
+    expected = (len(client.data) - before) / rate
+    # The last piece may be there before its time has passed.
+    assert expected - 2.1 < anyio.current_time() - start <= expected
+
+
+async def test_bytes_when_sent_now_then_come_between_frames(broker: Broker, client: RawClient) -> None:
+    garbage = b"MESSAGE\nsubscription:none\nmessage-id:1\ndestination:/queue/x\n\nspurious\0"
+
+    broker.faults.send_bytes(garbage)
+
+    await client.message("spurious", subscription="none")
+
+
+@pytest.mark.parametrize("version", [Version.V1_0])
+async def test_error_when_sent_now_then_session_ends_or_goes_on(broker: Broker, client: RawClient) -> None:
+    broker.faults.send_error("first\n warning", close=False, receipt_id="r")
+    await client.expect(Command.ERROR, message="first warning", receipt_id="r")
+    broker.faults.send_error("fatal", "why")
+
+    assert (await client.refused("fatal")).body == b"why"

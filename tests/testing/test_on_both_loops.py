@@ -1,10 +1,9 @@
-"""The embedded broker, the scripted peer and memory links in the event loop of the test, whichever that is."""
+"""Our client and the embedded broker in the event loop of the test, whichever that is."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -23,22 +22,8 @@ from tests.kit.loops import (
     wait_all_tasks_blocked,
 )
 from tests.kit.on_asyncio import run_on_asyncio
-from trio_stomp import Client, ConnectError, ConnectionLost
-from trio_stomp.testing import (
-    Broker,
-    BrokerOptions,
-    DelayReceipts,
-    DropLink,
-    MemoryLink,
-    ScriptMismatchError,
-    SlowWriting,
-    StallReading,
-    SwallowReceipts,
-    open_broker,
-    open_memory_links,
-    open_scripted_peer,
-)
-from trio_stomp.types import Command
+from trio_stomp import ConnectError
+from trio_stomp.testing import Broker, DropLink, MemoryLink, open_broker
 
 pytestmark = pytest.mark.anyio
 
@@ -46,128 +31,23 @@ in_memory = on_loops(*LOOPS_OF_BROKER)
 over_sockets = on_loops(*REAL_LOOPS_OF_BROKER)
 
 
-@pytest.fixture
-async def broker() -> AsyncGenerator[Broker]:
-    async with open_broker(listen=False) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(broker: Broker) -> AsyncGenerator[Client]:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as connected:
-        yield connected
-
-
-# --- the main verbs ---------------------------------------------------------------------------------------------------
-
-
 @in_memory
-async def test_verbs_when_the_broker_is_in_the_same_loop_then_do_what_they_say(broker: Broker, client: Client) -> None:
-    await client.send("/queue/a", b"plain")
-    await client.send("/queue/a", b"confirmed", receipt=True)
-    assert broker.depth("/queue/a") == 2
-
-    async with client.subscribe("/queue/a") as messages:
-        first, second = await anext(messages), await anext(messages)
-        assert (first.body, second.body) == (b"plain", b"confirmed")
-        await first.ack(receipt=True)
-        assert broker.unacknowledged("/queue/a") == 1
-        async with client.transaction() as transaction:
-            await transaction.send("/queue/b", b"third")
-            await transaction.ack(second)
-        assert broker.unacknowledged("/queue/a") == 0
-    assert [message.body for message in broker.messages("/queue/b")] == [b"third"]
-
-
-@in_memory
-async def test_request_when_another_client_answers_then_returns_its_reply(broker: Broker, client: Client) -> None:
-    async def serve() -> None:
-        async with (
-            trio_stomp.connect_stream(broker.connect_stream()) as server,
-            server.subscribe("/queue/asked") as questions,
-        ):
-            async for question in questions:
-                about = {"correlation-id": question.headers["correlation-id"]}
-                await server.send(question.headers["reply-to"], question.body.upper(), headers=about)
-                await question.ack()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serve)
-        reply = await client.request("/queue/asked", b"tea?", timeout=5)
-        assert reply.body == b"TEA?"
-        tasks.cancel_scope.cancel()
-
-
-@in_memory
-async def test_broker_when_a_message_is_delayed_then_delivers_it_by_the_clock_of_the_loop(
-    broker: Broker, client: Client
-) -> None:
-    start = anyio.current_time()
-    await client.send("/queue/a", b"later", headers={"AMQ_SCHEDULED_DELAY": "30000"}, receipt=True)
-    assert broker.depth("/queue/a") == 0
-
-    with anyio.fail_after(60):
-        await broker.wait_until(lambda: broker.depth("/queue/a") == 1)
-
-    assert anyio.current_time() - start == pytest.approx(30)
-
-
-@in_memory
-async def test_broker_when_a_client_is_silent_then_disconnects_it_in_time() -> None:
-    async with open_broker(listen=False, options=BrokerOptions(connect_timeout=3)) as broker:
-        link = broker.connect_stream()
-        start = anyio.current_time()
-        received = b""
-        while data := await link.receive_some():
-            received += data
-
-        assert received.startswith(b"ERROR\n")
-        assert anyio.current_time() - start == pytest.approx(3)
-
-
-# --- faults -----------------------------------------------------------------------------------------------------------
-
-
-@in_memory
-async def test_faults_when_set_then_the_client_meets_them(broker: Broker) -> None:
-    broker.faults.plan(DelayReceipts(seconds=7))
-    async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
-        start = anyio.current_time()
-        await client.send("/queue/a", b"1", receipt=True)
-        assert anyio.current_time() - start == pytest.approx(7)
-
-    broker.faults.plan(SlowWriting(bytes_per_second=100))
-    start = anyio.current_time()
-    async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)):
-        assert anyio.current_time() - start > 0.5
-
-    broker.faults.plan(SwallowReceipts(command=Command.SEND))
-    async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
-        with anyio.move_on_after(100) as waiting:
-            await client.send("/queue/a", b"2", receipt=True)
-        assert waiting.cancelled_caught
+async def test_verbs_when_the_broker_is_in_the_same_loop_then_do_what_they_say(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        await client.send("/queue/a", b"plain")
+        await client.send("/queue/a", b"confirmed", receipt=True)
         assert broker.depth("/queue/a") == 2
 
-
-@in_memory
-async def test_faults_when_the_broker_stops_reading_then_goes_on_where_it_was(broker: Broker, client: Client) -> None:
-    broker.faults.now(StallReading())
-    await client.send("/queue/a", b"held")
-    await wait_all_tasks_blocked()
-    assert broker.depth("/queue/a") == 0
-
-    broker.faults.resume()
-    await broker.wait_until(lambda: broker.depth("/queue/a") == 1)
-
-
-@in_memory
-async def test_faults_when_the_link_is_dropped_then_the_client_says_so(broker: Broker) -> None:
-    with pytest.raises(ConnectionLost):
-        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            broker.faults.drop()
-            await client.send("/queue/a", b"x", receipt=True)
-
-    await broker.wait_until(lambda: not broker.sessions)
+        async with client.subscribe("/queue/a") as messages:
+            first, second = await anext(messages), await anext(messages)
+            assert (first.body, second.body) == (b"plain", b"confirmed")
+            await first.ack(receipt=True)
+            assert broker.unacknowledged("/queue/a") == 1
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/b", b"third")
+                await transaction.ack(second)
+            assert broker.unacknowledged("/queue/a") == 0
+        assert [message.body for message in broker.messages("/queue/b")] == [b"third"]
 
 
 @over_sockets
@@ -184,9 +64,6 @@ async def test_client_when_the_broker_drops_the_link_then_reconnects_and_loses_n
         assert broker.statistics().connections == 2
 
 
-# --- listeners --------------------------------------------------------------------------------------------------------
-
-
 async def confirmed_and_received(url: str, *, tls: ssl.SSLContext | None = None, body: bytes = b"tea") -> bytes:
     async with trio_stomp.connect(url, tls=tls or False) as client:
         await client.send("/queue/a", body, receipt=True)
@@ -197,33 +74,35 @@ async def confirmed_and_received(url: str, *, tls: ssl.SSLContext | None = None,
 
 
 @over_sockets
-@pytest.mark.parametrize("websocket", [False, True], ids=["plain", "websocket"])
-@pytest.mark.parametrize("has_tls", [False, True], ids=["clear", "tls"])
-async def test_broker_when_it_listens_then_serves_large_messages_through_each_door(
-    websocket: bool, has_tls: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("scheme", "path"), [("stomp", ""), ("stomps", ""), ("ws", "/ws"), ("wss", "/ws")])
+async def test_broker_when_it_listens_then_serves_large_messages_at_its_url(scheme: str, path: str) -> None:
     authority = trustme.CA()
     body = bytes(range(256)) * 4096
-    async with open_broker(
-        host="localhost" if has_tls else "127.0.0.1",
-        tls=server_context(authority) if has_tls else None,
-        websocket=websocket,
-    ) as broker:
-        tls = client_context(authority) if has_tls else None
-        assert await confirmed_and_received(broker.url, tls=tls, body=body) == body
+    has_tls = scheme in {"stomps", "wss"}
+    host, theirs = ("localhost", server_context(authority)) if has_tls else ("127.0.0.1", None)
+    ours = client_context(authority) if has_tls else None
+    async with open_broker(host=host, tls=theirs, websocket=path != "") as broker:
+        assert broker.url == f"{scheme}://guest:guest@{host}:{broker.port}{path}"
+        assert await confirmed_and_received(broker.url, tls=ours, body=body) == body
     with pytest.raises(ConnectError):
-        await confirmed_and_received(broker.url, tls=tls)
+        await confirmed_and_received(broker.url, tls=ours)
 
 
 @over_sockets
 async def test_broker_when_it_listens_on_a_unix_socket_then_serves_and_removes_it(tmp_path: Path) -> None:
-    path = tmp_path / "s"
+    path = tmp_path / "a b%"
     async with open_broker(unix_socket=path) as broker:
+        assert broker.url == f"stomp+unix://guest:guest@{tmp_path}/a%20b%25"
         assert await confirmed_and_received(broker.url) == b"tea"
         await broker.stop_listening()
         assert not path.exists()
+        with pytest.raises(ConnectError):
+            await confirmed_and_received(broker.url)
+        await broker.start_listening()
         await broker.start_listening()
         assert await confirmed_and_received(broker.url) == b"tea"
+        with pytest.raises(RuntimeError, match="no port"):
+            _ = broker.port
     assert not path.exists()
 
 
@@ -238,102 +117,6 @@ async def test_broker_when_a_client_speaks_no_tls_then_goes_on_serving_others() 
                     await stream.receive()
 
         assert await confirmed_and_received(broker.url, tls=client_context(authority)) == b"tea"
-
-
-# --- the scripted peer ------------------------------------------------------------------------------------------------
-
-
-@in_memory
-async def test_peer_when_the_client_follows_the_script_then_answers_it() -> None:
-    async with open_scripted_peer() as peer, anyio.create_task_group() as tasks:
-
-        async def play() -> None:
-            await peer.accept_connect()
-            await peer.confirm(await peer.expect(Command.SEND, destination="/queue/a", body=b"tea"))
-            await peer.expect_disconnect()
-
-        tasks.start_soon(play)
-        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-            await client.send("/queue/a", b"tea", receipt=True)
-
-
-@in_memory
-async def test_peer_when_the_client_does_nothing_then_says_so_after_its_patience() -> None:
-    async with open_scripted_peer(patience=3) as peer:
-        start = anyio.current_time()
-        with pytest.raises(ScriptMismatchError, match="expected a connection"):
-            await peer.accept()
-        assert anyio.current_time() - start == pytest.approx(3)
-        link = peer.connect_stream()
-        await peer.accept()
-        await peer.expect_silence(10)
-        await link.send_all(b"\n")
-        with pytest.raises(ScriptMismatchError, match="silence"):
-            await peer.expect_silence(10)
-
-
-@over_sockets
-async def test_peer_when_it_listens_then_a_client_connects() -> None:
-    async with open_scripted_peer(listen=True) as peer, anyio.create_task_group() as tasks:
-
-        async def play() -> None:
-            await peer.accept_connect()
-            await peer.expect_disconnect()
-
-        tasks.start_soon(play)
-        async with trio_stomp.connect(peer.url):
-            pass
-
-
-# --- memory links -----------------------------------------------------------------------------------------------------
-
-
-@in_memory
-async def test_links_when_the_buffer_is_full_then_the_sender_waits_for_the_reader() -> None:
-    ours, theirs = open_memory_links(capacity_bytes=4)
-    received = b""
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ours.send_all, b"0123456789")
-        await wait_all_tasks_blocked()
-        with pytest.raises(anyio.BusyResourceError):
-            await ours.send_all(b"x")
-        while len(received) < 10:
-            part = await theirs.receive_some()
-            assert len(part) <= 4
-            received += part
-    assert received == b"0123456789"
-
-    await ours.send_eof()
-    assert await theirs.receive_some() == b""
-    await theirs.aclose()
-    with pytest.raises(anyio.BrokenResourceError):
-        await open_closed_reader().send_all(b"x")
-
-
-def open_closed_reader() -> MemoryLink:
-    ours, theirs = open_memory_links()
-    theirs.close()
-    return ours
-
-
-@in_memory
-async def test_links_when_a_reader_is_canceled_as_bytes_come_then_they_wait_for_the_next() -> None:
-    ours, theirs = open_memory_links()
-
-    async def receive(scope: anyio.CancelScope) -> None:
-        with scope:
-            await theirs.receive_some()
-
-    scope = anyio.CancelScope()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(receive, scope)
-        await wait_all_tasks_blocked()
-        await ours.send_all(b"tea")
-        scope.cancel()
-    rest = b"" if not scope.cancelled_caught else await theirs.receive_some()
-
-    assert rest in {b"", b"tea"}
 
 
 # --- asyncio's own ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -52,13 +53,15 @@ def test_stomp_broker_url_when_asked_for_by_a_synchronous_test_then_runs_in_a_th
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
 
 
-def run_pytest(folder: Path, test: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (folder / "test_it.py").write_text(textwrap.dedent(test))
+def run_pytest(folder: Path, tests: Sequence[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run modules of tests in a process of their own."""
+    for number, test in enumerate(tests):
+        (folder / f"test_{number}.py").write_text(textwrap.dedent(test))
     # The folder may be inside the project's own, whose settings are for other plugins.
     (folder / "pytest.ini").write_text("[pytest]\n")
     plugin = "trio_stomp.testing.pytest_plugin"
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", plugin, "-p", "no:cacheprovider", "-q", *arguments, "test_it.py"],
+        [sys.executable, "-m", "pytest", "-p", plugin, "-p", "no:cacheprovider", "-q", *arguments],
         cwd=folder,
         env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"},
         capture_output=True,
@@ -75,7 +78,7 @@ TEST = """
     async def port(stomp_broker):
         return stomp_broker.port
 
-    {mark}
+    @pytest.mark.trio
     async def test_it(stomp_broker, port):
         assert stomp_broker.port == port > 0
         await stomp_broker.wait_until(lambda: True)
@@ -83,7 +86,7 @@ TEST = """
 
 
 def test_stomp_broker_when_trio_mode_is_off_then_works_in_marked_tests(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, TEST.format(mark="@pytest.mark.trio"), "-p", "pytest_trio.plugin")
+    done = run_pytest(tmp_path, [TEST], "-p", "pytest_trio.plugin")
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -118,6 +121,42 @@ ON_ASYNCIO = """
     async def test_url(stomp_broker_url):
         assert stomp_broker_url.startswith("stomp://")
 """
+URL_ON_ASYNCIO = """
+    import asyncio
+    import pytest
+    import trio_stomp
+    {head}
+
+    @{fixture}
+    async def client(stomp_broker_url):
+        async with trio_stomp.connect(stomp_broker_url) as connected:
+            yield connected
+
+    @pytest.mark.{mark}
+    async def test_connect(stomp_broker_url):
+        async with trio_stomp.connect(stomp_broker_url) as client:
+            await client.send("/queue/a", b"tea", receipt=True)
+
+    @pytest.mark.{mark}
+    async def test_fixture(client, stomp_broker_thread):
+        async def handle(message):
+            await asyncio.sleep(0)
+
+        async with client.subscribe("/queue/a") as orders:
+            # This loop has to run for the message to be acknowledged.
+            worker = asyncio.create_task(orders.work(handle))
+            stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"tea"))
+            await stomp_broker_thread.wait_until(
+                lambda broker: not broker.depth("/queue/a") and not broker.unacknowledged("/queue/a")
+            )
+            worker.cancel()
+
+    @pytest.mark.{mark}
+    async def test_late(stomp_broker_thread):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await stomp_broker_thread.wait_until(lambda broker: False)
+"""
 ANYIO_BACKEND = 'anyio_backend = pytest.fixture(lambda: "{name}", name="anyio_backend")'
 WITH_ANYIO = ("-p", "anyio.pytest_plugin")
 WITH_ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
@@ -129,7 +168,7 @@ ASYNCIO_PLUGINS = {
 
 
 def test_stomp_broker_when_the_test_is_synchronous_then_says_what_to_do(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, SYNCHRONOUS)
+    done = run_pytest(tmp_path, [SYNCHRONOUS])
 
     assert "requires an async test" in done.stdout, done.stdout + done.stderr
     assert "1 passed, 1 error" in done.stdout
@@ -138,42 +177,55 @@ def test_stomp_broker_when_the_test_is_synchronous_then_says_what_to_do(tmp_path
 @pytest.mark.parametrize(
     ("mark", "mode"), [("anyio", "strict"), ("asyncio", "strict"), ("asyncio", "auto")], ids=lambda text: text
 )
-def test_stomp_broker_when_the_test_is_on_asyncio_then_runs_in_its_loop(mark: str, mode: str, tmp_path: Path) -> None:
+def test_fixtures_when_the_test_is_on_asyncio_then_the_broker_runs_in_its_loop_or_in_a_thread(
+    mark: str, mode: str, tmp_path: Path
+) -> None:
     needs("pytest_asyncio")
     arguments, head, fixture = ASYNCIO_PLUGINS[mark]
     if mark == "asyncio":
         arguments = (*arguments, "-o", f"asyncio_mode={mode}")
-    test = ON_ASYNCIO.format(mark=mark, head=head, fixture=fixture)
+    tests = [test.format(mark=mark, head=head, fixture=fixture) for test in (ON_ASYNCIO, URL_ON_ASYNCIO)]
 
-    done = run_pytest(tmp_path, test, *arguments, "-W", "error", "-p", "pytest_trio.plugin")
+    done = run_pytest(tmp_path, tests, *arguments, "-W", "error", "-p", "pytest_trio.plugin")
 
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("given", ['loop_scope="session"', 'loop_scope="module"', ""])
-def test_stomp_broker_when_tests_share_a_loop_then_runs_in_it(given: str, tmp_path: Path) -> None:
+SHARED_LOOP = """
+    import asyncio
+    import pytest
+    import trio_stomp
+
+    loops = set()
+
+    @pytest.mark.asyncio({scope})
+    @pytest.mark.parametrize("number", range(2))
+    async def test_it(stomp_broker, number):
+        loops.add(asyncio.get_running_loop())
+        async with trio_stomp.connect(stomp_broker.url, connect_timeout=5) as client:
+            await client.send("/queue/a", b"tea", receipt=True)
+        assert stomp_broker.depth("/queue/a") == 1
+        assert len(loops) == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("scopes", "for_all"),
+    [
+        (['loop_scope="session"', 'loop_scope="module"'], ()),
+        ([""], ("-o", "asyncio_default_test_loop_scope=session")),
+    ],
+    ids=["mark", "default"],
+)
+def test_stomp_broker_when_tests_share_a_loop_then_runs_in_it(
+    scopes: list[str], for_all: tuple[str, ...], tmp_path: Path
+) -> None:
     needs("pytest_asyncio")
-    test = f"""
-        import asyncio
-        import pytest
-        import trio_stomp
+    tests = [SHARED_LOOP.format(scope=scope) for scope in scopes]
 
-        loops = set()
+    done = run_pytest(tmp_path, tests, *WITH_ASYNCIO, *for_all, "-W", "error")
 
-        @pytest.mark.asyncio({given})
-        @pytest.mark.parametrize("number", range(2))
-        async def test_it(stomp_broker, number):
-            loops.add(asyncio.get_running_loop())
-            async with trio_stomp.connect(stomp_broker.url, connect_timeout=5) as client:
-                await client.send("/queue/a", b"tea", receipt=True)
-            assert stomp_broker.depth("/queue/a") == 1
-            assert len(loops) == 1
-    """
-    for_all = () if given else ("-o", "asyncio_default_test_loop_scope=session")
-
-    done = run_pytest(tmp_path, test, *WITH_ASYNCIO, *for_all, "-W", "error")
-
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert f"{2 * len(scopes)} passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp_path: Path) -> None:
@@ -196,53 +248,6 @@ def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp
                 await stomp_broker_thread.wait_until(lambda broker: broker.depth("/queue/a") == 1)
             assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
     """
-    done = run_pytest(tmp_path, test.format(backend=ANYIO_BACKEND.format(name="trio")), *WITH_ANYIO)
+    done = run_pytest(tmp_path, [test.format(backend=ANYIO_BACKEND.format(name="trio"))], *WITH_ANYIO)
 
     assert "2 passed" in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("mark", ASYNCIO_PLUGINS)
-def test_stomp_broker_url_when_requested_on_asyncio_then_a_client_and_a_fixture_of_ones_own_connect(
-    mark: str, tmp_path: Path
-) -> None:
-    needs("pytest_asyncio")
-    arguments, head, fixture = ASYNCIO_PLUGINS[mark]
-    test = """
-        import asyncio
-        import pytest
-        import trio_stomp
-        {head}
-
-        @{fixture}
-        async def client(stomp_broker_url):
-            async with trio_stomp.connect(stomp_broker_url) as connected:
-                yield connected
-
-        @pytest.mark.{mark}
-        async def test_connect(stomp_broker_url):
-            async with trio_stomp.connect(stomp_broker_url) as client:
-                await client.send("/queue/a", b"tea", receipt=True)
-
-        @pytest.mark.{mark}
-        async def test_fixture(client, stomp_broker_thread):
-            async def handle(message):
-                await asyncio.sleep(0)
-
-            async with client.subscribe("/queue/a") as orders:
-                # This loop has to run for the message to be acknowledged.
-                worker = asyncio.create_task(orders.work(handle))
-                stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"tea"))
-                await stomp_broker_thread.wait_until(
-                    lambda broker: not broker.depth("/queue/a") and not broker.unacknowledged("/queue/a")
-                )
-                worker.cancel()
-
-        @pytest.mark.{mark}
-        async def test_late(stomp_broker_thread):
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await stomp_broker_thread.wait_until(lambda broker: False)
-    """
-    done = run_pytest(tmp_path, test.format(mark=mark, head=head, fixture=fixture), *arguments)
-
-    assert "3 passed" in done.stdout, done.stdout + done.stderr

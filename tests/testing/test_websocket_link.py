@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Request, TextMessage
 from wsproto.frame_protocol import CloseReason
 
+from tests.kit.loops import on_loops, wait_all_tasks_blocked
+from tests.testing.raw_client import with_options
 from trio_stomp import Limits
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, MemoryLink, open_broker, open_memory_links
+
+pytestmark = pytest.mark.anyio
+over_sockets = on_loops("trio-real")
 
 CONNECT = "CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 UPGRADE = (
@@ -39,26 +44,59 @@ async def connected(broker: Broker) -> AsyncGenerator[WebSocketConnection]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.fixture
+async def open_link(broker: Broker) -> AsyncGenerator[Callable[[], MemoryLink]]:
+    """Opens links to the broker; returns the client's end, before the handshake."""
+
+    def opened() -> MemoryLink:
+        near, far = open_memory_links()
+        tasks.start_soon(broker.serve_websocket, far)
+        return near
+
+    async with anyio.create_task_group() as tasks:
+        yield opened
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def link(open_link: Callable[[], MemoryLink]) -> MemoryLink:
+    return open_link()
+
+
+@pytest.fixture
+async def other(link: MemoryLink) -> OtherEnd:
+    return await OtherEnd.connected(link)
+
+
 class OtherEnd:
     """A client in memory that does what wsproto allows."""
 
-    def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
-        self._stream, theirs = trio.testing.memory_stream_pair()
+    def __init__(self, link: MemoryLink) -> None:
+        self._link = link
         self._session = WSConnection(ConnectionType.CLIENT)
         self.events: list[Event] = []
-        nursery.start_soon(broker.serve_websocket, theirs)
+
+    @classmethod
+    async def connected(cls, link: MemoryLink) -> OtherEnd:
+        """Open a WebSocket and send CONNECT."""
+        other = cls(link)
+        await other.send(Request(host="h", target="/ws"))
+        await other.receive()
+        await other.send(TextMessage(data=CONNECT))
+        await other.expect("CONNECTED")
+        return other
 
     async def send(self, *events: Event) -> None:
         """Send these in one piece."""
-        await self._stream.send_all(b"".join(map(self._session.send, events)))
+        await self._link.send_all(b"".join(map(self._session.send, events)))
 
     async def send_bytes(self, given: bytes) -> None:
         """Send bytes past the rules."""
-        await self._stream.send_all(given)
+        await self._link.send_all(given)
 
     async def receive(self) -> bool:
         """Read what has come; returns whether there may be more."""
-        data = bytes(await self._stream.receive_some())
+        data = bytes(await self._link.receive_some())
         if data:
             self._session.receive_data(data)
             self.events += self._session.events()
@@ -85,40 +123,30 @@ class OtherEnd:
         return self.events[-1]
 
 
-async def open_other_end(broker: Broker, nursery: trio.Nursery) -> OtherEnd:
-    other = OtherEnd(broker, nursery)
-    await other.send(Request(host="h", target="/ws"))
-    await other.receive()
-    await other.send(TextMessage(data=CONNECT))
-    await other.expect("CONNECTED")
-    return other
-
-
 @pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
+@with_options(BrokerOptions(max_unfinished_bytes=100_000))
 async def test_door_when_messages_are_not_finished_then_they_count_among_the_unfinished_frames(
-    kind: type[TextMessage | BytesMessage], autojump_clock: MockClock
+    broker: Broker, open_link: Callable[[], MemoryLink], kind: type[TextMessage | BytesMessage]
 ) -> None:
-    options = BrokerOptions(max_unfinished_bytes=100_000)
-    async with open_broker(listen=False, options=options) as broker, trio.open_nursery() as nursery:
-        large, small = await open_other_end(broker, nursery), await open_other_end(broker, nursery)
+    large, small = [await OtherEnd.connected(open_link()) for _ in range(2)]
 
-        def piece(text: str, *, last: bool = False) -> Event:
-            if kind is TextMessage:
-                return TextMessage(data=text, message_finished=last)
-            return BytesMessage(data=text.encode(), message_finished=last)
+    def piece(text: str, *, last: bool = False) -> Event:
+        if kind is TextMessage:
+            return TextMessage(data=text, message_finished=last)
+        return BytesMessage(data=text.encode(), message_finished=last)
 
-        for end, count in ((large, 90_000), (small, 20_000)):
-            await end.send(piece("SEND\ndestination:/queue/a\ncontent-length:150000\n\n"))
-            await end.send(piece("x" * count))
-            await wait_all_tasks_blocked()
+    for end, count in ((large, 90_000), (small, 20_000)):
+        await end.send(piece("SEND\ndestination:/queue/a\ncontent-length:150000\n\n"))
+        await end.send(piece("x" * count))
+        await wait_all_tasks_blocked()
 
-        await large.expect("max_unfinished_bytes")
-        await large.receive_all()
-        await small.send(piece("x" * 130_000), piece("\0", last=True))
-        await broker.wait_until(lambda: broker.depth("/queue/a") == 1)
-        nursery.cancel_scope.cancel()
+    await large.expect("max_unfinished_bytes")
+    await large.receive_all()
+    await small.send(piece("x" * 130_000), piece("\0", last=True))
+    await broker.wait_until(lambda: broker.depth("/queue/a") == 1)
 
 
+@over_sockets
 async def test_door_when_open_then_messages_of_both_kinds_go_in_and_out() -> None:
     async with open_broker(websocket=True) as broker, connected(broker) as websocket:
         assert websocket.subprotocol == "v12.stomp"
@@ -138,6 +166,7 @@ async def test_door_when_open_then_messages_of_both_kinds_go_in_and_out() -> Non
         assert isinstance(message, bytes)
 
 
+@over_sockets
 async def test_door_when_the_client_says_disconnect_then_receipt_and_close() -> None:
     async with open_broker(websocket=True) as broker, connected(broker) as websocket:
         await websocket.send_message("DISCONNECT\nreceipt:bye\n\n\0")
@@ -147,6 +176,7 @@ async def test_door_when_the_client_says_disconnect_then_receipt_and_close() -> 
         await broker.wait_until(lambda: broker.sessions == ())
 
 
+@over_sockets
 async def test_door_when_a_frame_is_too_long_then_error_and_close() -> None:
     options = BrokerOptions(limits=Limits(body_bytes=10, header_count=10, header_line_bytes=100))
     async with open_broker(websocket=True, options=options) as broker, connected(broker) as websocket:
@@ -157,24 +187,19 @@ async def test_door_when_a_frame_is_too_long_then_error_and_close() -> None:
         await broker.wait_until(lambda: broker.sessions == ())
 
 
-async def test_door_when_pinged_then_answers_the_last_ping(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
-        other = await open_other_end(broker, nursery)
-        await other.send(Ping(payload=b"1"), Ping(payload=b"2"))
-        await other.receive()
-        assert other.last == Pong(payload=b"2")
-        nursery.cancel_scope.cancel()
+async def test_door_when_pinged_then_answers_the_last_ping(other: OtherEnd) -> None:
+    await other.send(Ping(payload=b"1"), Ping(payload=b"2"))
+    await other.receive()
+    assert other.last == Pong(payload=b"2")
 
 
 async def test_door_when_the_client_closes_then_close_is_answered_and_the_session_ends(
-    autojump_clock: MockClock,
+    broker: Broker, other: OtherEnd
 ) -> None:
-    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
-        other = await open_other_end(broker, nursery)
-        await other.send(CloseConnection(code=1000))
-        await other.receive_all()
-        assert other.last == CloseConnection(code=1000, reason="")
-        await broker.wait_until(lambda: broker.sessions == ())
+    await other.send(CloseConnection(code=1000))
+    await other.receive_all()
+    assert other.last == CloseConnection(code=1000, reason="")
+    await broker.wait_until(lambda: broker.sessions == ())
 
 
 @pytest.mark.parametrize(
@@ -185,28 +210,23 @@ async def test_door_when_the_client_closes_then_close_is_answered_and_the_sessio
     ],
 )
 async def test_door_when_the_client_breaks_the_rules_then_close_says_which(
-    given: bytes, code: CloseReason, autojump_clock: MockClock
+    broker: Broker, other: OtherEnd, given: bytes, code: CloseReason
 ) -> None:
-    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
-        other = await open_other_end(broker, nursery)
-        await other.send_bytes(given)
-        await other.receive_all()
-        assert isinstance(other.last, CloseConnection)
-        assert other.last.code is code
-        await broker.wait_until(lambda: broker.sessions == ())
+    await other.send_bytes(given)
+    await other.receive_all()
+    assert isinstance(other.last, CloseConnection)
+    assert other.last.code is code
+    await broker.wait_until(lambda: broker.sessions == ())
 
 
-async def test_door_when_the_client_knows_no_subprotocol_then_none_is_named(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
-        near, far = trio.testing.memory_stream_pair()
-        nursery.start_soon(broker.serve_websocket, far)
-        await near.send_all(UPGRADE + b"Sec-WebSocket-Protocol: mqtt\r\n\r\n")
-        answer = bytes(await near.receive_some())
-        assert answer.startswith(b"HTTP/1.1 101 ")
-        assert b"sec-websocket-protocol" not in answer.lower()
-        nursery.cancel_scope.cancel()
+async def test_door_when_the_client_knows_no_subprotocol_then_none_is_named(link: MemoryLink) -> None:
+    await link.send_all(UPGRADE + b"Sec-WebSocket-Protocol: mqtt\r\n\r\n")
+    answer = await link.receive_some()
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert b"sec-websocket-protocol" not in answer.lower()
 
 
+@over_sockets
 @pytest.mark.parametrize("given", [b"CONNECT\n\n\0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"])
 async def test_door_when_it_is_no_websocket_then_the_link_is_closed_and_others_are_served(given: bytes) -> None:
     async with open_broker(websocket=True) as broker:
@@ -220,16 +240,11 @@ async def test_door_when_it_is_no_websocket_then_the_link_is_closed_and_others_a
             pass
 
 
-async def status(host: str, *origins: str, options: BrokerOptions | None = None) -> int:
+async def status(link: MemoryLink, host: str, *origins: str) -> int:
     """The status of the answer to a handshake with this Host, and these headers Origin."""
-    async with open_broker(listen=False, options=options) as broker, trio.open_nursery() as nursery:
-        near, far = trio.testing.memory_stream_pair()
-        nursery.start_soon(broker.serve_websocket, far)
-        lines = "".join(f"Origin: {origin}\r\n" for origin in origins)
-        await near.send_all(UPGRADE.replace(b"Host: h", b"Host: " + host.encode("latin-1")) + lines.encode() + b"\r\n")
-        answer = bytes(await near.receive_some())
-        nursery.cancel_scope.cancel()
-    return int(answer.split(b" ")[1])
+    lines = "".join(f"Origin: {origin}\r\n" for origin in origins)
+    await link.send_all(UPGRADE.replace(b"Host: h", b"Host: " + host.encode("latin-1")) + lines.encode() + b"\r\n")
+    return int((await link.receive_some()).split(b" ")[1])
 
 
 @pytest.mark.parametrize(
@@ -242,83 +257,81 @@ async def status(host: str, *origins: str, options: BrokerOptions | None = None)
         ("[::1]:61613", "http://[0:0:0:0:0:0:0:1]:61613"),
     ],
 )
-async def test_door_when_the_page_is_of_the_brokers_own_origin_then_accepted(host: str, origin: str) -> None:
-    assert await status(host, origin) == 101
+async def test_door_when_the_page_is_of_the_brokers_own_origin_then_accepted(
+    link: MemoryLink, host: str, origin: str
+) -> None:
+    assert await status(link, host, origin) == 101
 
 
 @pytest.mark.parametrize(
-    "origin",
+    "origins",
     [
-        "http://evil.example",
-        "http://127.0.0.1:1",
-        "http://127.0.0.1",
-        "https://127.0.0.1:61613",
-        "http://127.0.0.1.evil.example:61613",
-        "http://127.0.0.1:61613@evil.example",
-        "http://127.0.0.1:61613/",
-        "http://localhost:61613",
-        "file://",
-        "null",
-        "",
+        ["http://evil.example"],
+        ["http://127.0.0.1:1"],
+        ["http://127.0.0.1"],
+        ["https://127.0.0.1:61613"],
+        ["http://127.0.0.1.evil.example:61613"],
+        ["http://127.0.0.1:61613@evil.example"],
+        ["http://127.0.0.1:61613/"],
+        ["http://localhost:61613"],
+        ["file://"],
+        ["null"],
+        [""],
+        ["http://127.0.0.1:61613", "http://evil.example"],
     ],
 )
-async def test_door_when_the_page_is_of_another_origin_then_refused(origin: str) -> None:
-    assert await status("127.0.0.1:61613", origin) == 403
+async def test_door_when_the_page_is_of_another_origin_then_refused(link: MemoryLink, origins: list[str]) -> None:
+    assert await status(link, "127.0.0.1:61613", *origins) == 403
 
 
-async def test_door_when_a_page_has_led_its_own_name_to_this_machine_then_refused() -> None:
+async def test_door_when_a_page_has_led_its_own_name_to_this_machine_then_refused(link: MemoryLink) -> None:
     """DNS rebinding: the page's host and that of the handshake are the same, and it is not the broker's."""
-    assert await status("evil.example:61613", "http://evil.example:61613") == 403
+    assert await status(link, "evil.example:61613", "http://evil.example:61613") == 403
 
 
-async def test_door_when_there_are_two_origins_then_refused() -> None:
-    assert await status("127.0.0.1:61613", "http://127.0.0.1:61613", "http://evil.example") == 403
+def allowing(origin: str) -> BrokerOptions:
+    return BrokerOptions(websocket_origins=[origin])
 
 
 @pytest.mark.parametrize(
-    ("allowed", "origin", "expected"),
+    ("options", "origin", "expected"),
     [
-        ("http://app.example", "http://APP.example:80", 101),
-        ("http://app.example", "https://app.example", 403),
-        ("http://app.example", "null", 403),
-        ("null", "null", 101),
-        ("*", "http://evil.example", 101),
-        ("*", "null", 101),
+        (allowing("http://app.example"), "http://APP.example:80", 101),
+        (allowing("http://app.example"), "https://app.example", 403),
+        (allowing("http://app.example"), "null", 403),
+        (allowing("null"), "null", 101),
+        (allowing("*"), "http://evil.example", 101),
+        (allowing("*"), "null", 101),
     ],
 )
 async def test_door_when_origins_are_allowed_then_those_are_accepted_too(
-    allowed: str, origin: str, expected: int
+    link: MemoryLink, origin: str, expected: int
 ) -> None:
-    assert await status("127.0.0.1", origin, options=BrokerOptions(websocket_origins=[allowed])) == expected
+    assert await status(link, "127.0.0.1", origin) == expected
 
 
-async def test_door_when_an_origin_is_refused_then_the_answer_says_why(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
-        near, far = trio.testing.memory_stream_pair()
-        nursery.start_soon(broker.serve_websocket, far)
-        await near.send_all(UPGRADE + b"Origin: http://evil.example\r\n\r\n")
-        answer = b""
-        while data := bytes(await near.receive_some()):
-            answer += data
-        assert b"websocket_origins" in answer
-        await broker.wait_until(lambda: broker.sessions == ())
+async def test_door_when_an_origin_is_refused_then_the_answer_says_why(broker: Broker, link: MemoryLink) -> None:
+    await link.send_all(UPGRADE + b"Origin: http://evil.example\r\n\r\n")
+    answer = b""
+    while data := await link.receive_some():
+        answer += data
+    assert b"websocket_origins" in answer
+    await broker.wait_until(lambda: broker.sessions == ())
 
 
-async def test_door_when_the_host_cannot_be_decoded_then_refused() -> None:
-    assert await status("\xff") == 400
+async def test_door_when_the_host_cannot_be_decoded_then_refused(link: MemoryLink) -> None:
+    assert await status(link, "\xff") == 400
 
 
-async def test_door_when_the_handshake_does_not_come_then_the_link_is_closed(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(connect_timeout=3)) as broker:
-        near, far = trio.testing.memory_stream_pair()
-        began = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(broker.serve_websocket, far)
-            assert await near.receive_some() == b""
-        # The ERROR waits for the handshake as long as for any client that does not take its last frame.
-        assert trio.current_time() - began == 3 + 5
+@with_options(BrokerOptions(connect_timeout=3))
+async def test_door_when_the_handshake_does_not_come_then_the_link_is_closed(link: MemoryLink) -> None:
+    began = anyio.current_time()
+    assert await link.receive_some() == b""
+    # The ERROR waits for the handshake as long as for any client that does not take its last frame.
+    assert anyio.current_time() - began == 3 + 5
 
 
+@over_sockets
 async def test_door_when_the_broker_is_left_then_the_websocket_ends() -> None:
     async with open_broker(websocket=True) as broker:
         stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
@@ -332,6 +345,7 @@ async def test_door_when_the_broker_is_left_then_the_websocket_ends() -> None:
     assert broker.sessions == ()
 
 
+@over_sockets
 async def test_broker_when_the_extra_is_missing_then_said_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_link", raising=False)
     monkeypatch.setitem(sys.modules, "wsproto", None)

@@ -20,9 +20,9 @@ import trio
 
 import trio_stomp
 import trio_stomp.blocking
-from trio_stomp.brokers import RABBITMQ
-from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
+from trio_stomp import AckMode
 from trio_stomp.testing import Broker, ThreadedBroker, open_broker, run_broker_in_thread
+from trio_stomp.types import HeartBeatTerms, Version
 
 
 async def fetch() -> tuple[str, str]:
@@ -44,7 +44,7 @@ async def connections(stream: trio.abc.Stream, tls: ssl.SSLContext) -> None:
         heart_beat=(10, 2.5),
         tls=tls,
         limits=trio_stomp.Limits(body_bytes=1),
-        profile=RABBITMQ,
+        profile=client.profile,
         connect_timeout=1,
         timeout=2.5,
         headers={"client-id": "a"},

@@ -10,7 +10,6 @@ import trio
 
 import trio_stomp
 import trio_stomp.blocking
-from trio_stomp.protocol import Version
 
 
 def not_async() -> tuple[str, str]:
@@ -34,7 +33,7 @@ async def connections(client: trio_stomp.Client) -> None:
     with trio_stomp.connect("stomp://localhost"):  # type: ignore[attr-defined]
         pass
     # What was agreed upon cannot be changed.
-    client.version = Version.V1_2  # type: ignore[misc]
+    client.version = trio_stomp.types.Version.V1_2  # type: ignore[misc]
     await trio.lowlevel.checkpoint()
 
 
