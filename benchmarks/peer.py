@@ -47,8 +47,8 @@ _SHARED_BYTES: Final = 128 * 1024
 _WINDOW_PART: Final = 8
 _FILES: Final = 4096
 _TICK_SECONDS: Final = 0.001
-# Long enough for a client to have taken the message before the link ends.
-_PARTING_SECONDS: Final = 0.05
+# stompman waits, where a connection has lasted for less than a second.
+_PARTING_SECONDS: Final = 1.2
 # How long a report waits for connections whose other side has gone; what was in their buffers is still being taken.
 _PATIENCE: Final = 5.0
 _TAIL_BYTES: Final = 200
@@ -229,9 +229,10 @@ class Session(threading.Thread):
         self._take()
 
     def _part(self, subscription: bytes, destination: bytes) -> None:
+        self._link.sendall(message(0, subscription, destination))
         if destination in _PARTED:
             self._saw["away"] = time.perf_counter() - _PARTED[destination]
-        self._link.sendall(message(0, subscription, destination))
+            self._take()
         time.sleep(_PARTING_SECONDS)
         _PARTED[destination] = time.perf_counter()
 

@@ -98,9 +98,8 @@ async def test_parting_when_a_client_comes_back_then_the_report_has_how_long_it_
             trio_stomp.connect(f"stomp://127.0.0.1:{peer.port}", reconnect=True, disconnect_timeout=0.1) as client,
             client.subscribe("/queue/parting.1", ack="auto") as subscription,
         ):
-            for _ in range(3):
+            for _ in range(2):
                 await anext(subscription)
         seen = peer.report()
 
-    assert sum("away" in each for each in seen) == 2
-    assert all(each.get("away", 0) >= 0 for each in seen)
+    assert [each["away"] >= 0 for each in seen if "away" in each] == [True]
