@@ -108,3 +108,20 @@ def test_send_when_there_are_hooks_then_they_are_told_before_it_returns(broker: 
         client.send(QUEUE, b"1", receipt=True)
 
         assert told.ends == [trio_stomp.DeliveryStatus.CONFIRMED]
+
+
+def test_send_when_what_was_posted_before_has_failed_then_raises_that_and_sends_nothing(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    async def fail() -> None:
+        raise ConnectionLost("of an earlier call")
+
+    client._calls.post(fail)
+    # It is over when the queue is empty; then a confirmed send takes the short way.
+    while not client._calls.link.queue.is_empty:
+        client.statistics()
+    with pytest.raises(ConnectionLost, match="of an earlier call"):
+        client.send(QUEUE, b"x", receipt=True)
+    client.send(QUEUE, b"y", receipt=True)
+
+    assert [each.body for each in broker.call(lambda inner: inner.messages(QUEUE))] == [b"y"]

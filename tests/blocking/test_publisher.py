@@ -55,6 +55,15 @@ def test_window_when_full_then_never_more_on_their_way(
     assert depth(broker) == 200
 
 
+def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confirmed(client: Client) -> None:
+    with client.publisher(max_in_flight=4) as publisher:
+        for _ in range(10):
+            for _ in range(4):
+                publisher.send(QUEUE, b"x")
+            publisher.wait_confirmed()
+            assert len(publisher._open) <= 4
+
+
 def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> None:
     with client.publisher() as publisher:
         publication = publisher.send(QUEUE, b"1234")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 
 import pytest
 import trio
@@ -164,7 +165,10 @@ async def test_disconnect_when_the_stream_takes_long_to_close_then_it_is_forced_
     assert trio.current_time() - began == pytest.approx(1)
 
 
-async def test_disconnect_when_a_plain_send_was_refused_on_an_earlier_connection_then_raises_that() -> None:
+@pytest.mark.parametrize("body", [b"x", io.BytesIO(b"x")], ids=["bytes", "file"])
+async def test_disconnect_when_a_plain_send_was_refused_on_an_earlier_connection_then_raises_that(
+    body: bytes | io.BytesIO,
+) -> None:
     async def serve(stream: trio.abc.Stream, _number: int) -> None:
         peer = Peer(stream, PeerOptions(server=RABBITMQ))
 
@@ -178,7 +182,7 @@ async def test_disconnect_when_a_plain_send_was_refused_on_an_earlier_connection
     async with trio.open_nursery() as nursery:
         host = RawHost(serve, nursery)
         async with reconnecting(host, heart_beat=(0, 0)) as client:
-            await client.send("/queue/a", b"x")
+            await client.send("/queue/a", body)
             await trio.sleep(10)
             assert len(host.dialed) == 2
             with pytest.raises(BrokerError, match="access_refused"):
