@@ -153,7 +153,7 @@ def test_move_when_told_to_reconnect_then_goes_on_with_the_next_connection(
 
     assert bodies(stomp_broker_thread, "/queue/b") == list(range(30))
     assert stomp_broker_thread.call(lambda inner: inner.statistics().connections) == 3
-    moved, perhaps = map(int, re.findall(r"\d+", done.stdout + " 0")[:2])
+    moved, perhaps = map(int, re.findall(r"-?\d+", done.stdout + " 0")[:2])
     assert moved <= 30 <= moved + perhaps
 
 
