@@ -231,6 +231,7 @@ class Connection:
         was_closed: Whether it ended because the peer closed or reset it.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
         sent_plain: Whether a message was sent whose refusal no call would raise: one without a receipt.
+        plain_destination: Where the last of those went that are no replies.
         acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
         opened_at: Clock time of its beginning.
         confirmed_before: How many messages of the session were confirmed before it.
@@ -280,6 +281,7 @@ class Connection:
         self.ending: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
         self.sent_plain = False
+        self.plain_destination: str | None = None
         self.acks_cross = False
         self.spooling: Spooling | None = None
         self._spools: dict[str | None, tuple[int, Inbox]] = {}
