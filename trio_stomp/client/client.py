@@ -195,14 +195,12 @@ class Client:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         session = self._session
-        if timeout is not None:
-            checked_seconds(timeout)
+        seconds = session.settings.timeout if timeout is None else checked_seconds(timeout)
         if body is None or json is not None or encode is not None or type(destination) is not str:
             destination, body, headers, content_type, options = completed(
                 destination, body, headers, content_type, options, json, encode
             )
         if content_length is not None or not isinstance(body, IN_MEMORY):
-            seconds = limit_of(timeout, session.settings.timeout)
             async with (
                 Limit(seconds, f"send() to {destination!r}", session) as limit,
                 open_source(body, content_length) as source,
@@ -212,7 +210,6 @@ class Client:
             return
         message = (destination, body, headers, content_type, options)
         if receipt:
-            seconds = session.settings.timeout if timeout is None else timeout
             if seconds is None:
                 await send_confirmed(session, message)
                 return
@@ -221,7 +218,6 @@ class Client:
             return
         connection = session.at_once()
         if connection is None:
-            seconds = limit_of(timeout, session.settings.timeout)
             async with Limit(seconds, f"send() to {destination!r}", session):
                 connection = await session.turn()
         post(connection, message)

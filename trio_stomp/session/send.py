@@ -557,8 +557,8 @@ def size_of(body: object) -> int:
     Raises:
         LocalProtocolError: It is anything else.
     """
-    # Each confirmed message asks; the first is the usual one, and costs no call.
-    if body.__class__ is bytes or isinstance(body, (bytes, bytearray)):
+    # Each confirmed message asks; the first is the usual one.
+    if type(body) is bytes or isinstance(body, (bytes, bytearray)):
         return len(body)
     if not isinstance(body, str):
         raise _wrong(body)
