@@ -85,10 +85,10 @@ def main(arguments: Sequence[str]) -> int:
         print(comparison(bench.results, older.name))
         return 1 if bench.results.troubles else 0
     whole = not (given.only or given.contenders or given.quick or given.no_page)
-    if whole and (asleep := brokers.asleep()):
+    if whole and (missing := brokers.not_running()):
         parser.error(
-            f"{PAGE.relative_to(ROOT)} has tables of brokers that do not run: {', '.join(asleep)}. Start them with "
-            f"`scripts/brokers start {' '.join(asleep)}`, or leave the page as it is with --no-page"
+            f"{PAGE.relative_to(ROOT)} has tables of brokers that do not run: {', '.join(missing)}. Start them with "
+            f"`scripts/brokers start {' '.join(missing)}`, or leave the page as it is with --no-page"
         )
     taking_part, missing = contenders()
     if given.contenders:

@@ -145,7 +145,7 @@ async def held(order: Order) -> NoReturn:
 
 
 async def parting(order: Order) -> NoReturn:
-    """Receive from a broker that ends the connection after each message."""
+    """Receive from a broker that ends the first connection."""
     count = 0
     async with (
         trio_stomp.connect(order.url, reconnect=True) as client,

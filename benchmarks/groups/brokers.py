@@ -22,9 +22,9 @@ __all__ = [
     "SECURE_RATES",
     "TITLES",
     "Target",
-    "asleep",
     "measure",
     "measure_secure",
+    "not_running",
     "running_brokers",
 ]
 
@@ -151,7 +151,7 @@ def _described() -> dict[str, _Described]:
     return described
 
 
-def asleep() -> list[str]:
+def not_running() -> list[str]:
     """The brokers that have tables, and do not run."""
     described = _described()
     return [name for name in TITLES if not described[name]["running"]]

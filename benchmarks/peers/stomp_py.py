@@ -113,7 +113,7 @@ def connected(*listeners):
 
 
 def come_back():
-    """Receive from a broker that ends the connection after each message."""
+    """Receive from a broker that ends the first connection."""
     connection = stomp.Connection12([(order.host, order.port)], vhost=order.vhost)
     listener = Returning(connection)
     connection.set_listener("returning", listener)

@@ -54,7 +54,7 @@ def keep():
 
 
 def come_back():
-    """Receive from a broker that ends the connection after each message; connect() subscribes again."""
+    """Receive from a broker that ends the first connection; connect() subscribes again."""
     client, count = connected(), 0
     client.subscribe(order.destination, {"id": "s-1", "ack": "auto"})
     while True:

@@ -92,7 +92,7 @@ async def echo():
 
 
 async def keep():
-    """Keep all messages, or count those that come before the connection is lost again and again."""
+    """Keep all messages; or count them, from a broker that ends the first connection."""
     held, count = Held(order), 0
 
     async def add(frame):  # noqa: ASYNC124  # handlers are async

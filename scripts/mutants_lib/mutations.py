@@ -123,7 +123,7 @@ class _Finder:
     def _statement(self, node: ast.stmt) -> Iterator[Mutant]:  # noqa: C901, PLR0912  # one case for each sort of statement
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                # Nobody calls the methods of a Protocol, or overloads: they only say what others have.
+                # Methods of a Protocol and overloads are never called: they only declare signatures.
                 if not all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in node.body):
                     for default in (*node.args.defaults, *node.args.kw_defaults):
                         if default is not None:

@@ -94,7 +94,7 @@ def test_benchmarks_when_a_part_is_unknown_then_the_known_ones_are_named() -> No
 def test_benchmarks_when_the_page_is_to_be_written_and_a_broker_is_missing_then_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.groups.brokers.asleep", lambda: ["artemis"])
+    monkeypatch.setattr("benchmarks.groups.brokers.not_running", lambda: ["artemis"])
 
     with pytest.raises(SystemExit):
         main([])

@@ -54,7 +54,7 @@ def test_handle_when_a_message_comes_twice_then_it_is_a_duplicate_and_no_trouble
         (False, ["p-1"], "had not been sent"),
     ],
 )
-def test_handle_when_its_id_is_wrong_or_nobody_had_sent_it_then_that_is_trouble(
+def test_handle_when_its_id_is_wrong_or_it_was_never_sent_then_that_is_trouble(
     ledger: Ledger, sent: bool, ids: list[str | None], trouble: str
 ) -> None:
     if sent:

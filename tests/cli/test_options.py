@@ -180,7 +180,7 @@ def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "passcode"),
     [
-        pytest.param(sources(), None, id="nobody is named"),
+        pytest.param(sources(), None, id="no login"),
         pytest.param(sources(login="ann"), "answer to 'Passcode of ann'", id="a login and a terminal"),
         pytest.param(sources(login="ann", terminal=False), None, id="a login alone"),
         pytest.param(sources(url="stomp://ann@host"), "answer to 'Passcode of ann'", id="a login in the URL"),
@@ -201,7 +201,7 @@ def test_passcode_when_it_may_be_in_several_places_then_the_first_counts(
     assert given.find() == passcode
 
 
-def test_passcode_when_nobody_can_be_asked_then_says_what_to_do(cli: Cli) -> None:
+def test_passcode_when_there_is_no_terminal_then_says_what_to_do(cli: Cli) -> None:
     done = cli("ping", "--ask-passcode")
 
     assert done.exit_code == ExitCode.USAGE

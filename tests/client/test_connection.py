@@ -115,7 +115,7 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
         assert (await anext(other)).body == b"2"
 
 
-async def test_error_when_rabbitmq_cancels_a_subscription_that_nobody_has_then_everybody_is_told() -> None:
+async def test_error_when_rabbitmq_cancels_an_unknown_subscription_then_all_callers_are_told() -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,

@@ -473,7 +473,7 @@ async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_
     assert bodies == ["1", "2"]
 
 
-async def test_violation_when_nobody_takes_what_came_before_then_the_connection_ends_all_the_same() -> None:
+async def test_violation_when_earlier_messages_are_not_taken_then_the_connection_still_ends() -> None:
     async with (
         served(Queue(b"1", POISON).serve, reconnect=None) as (client, _),
         client.subscribe("/queue/a") as subscription,

@@ -113,7 +113,7 @@ async def test_giving_up_when_the_policy_says_so_then_everybody_is_woken_with_th
     assert sorted(ended) == ["confirmed send", "iteration", "wait_closed"]
 
 
-async def test_giving_up_when_nobody_notices_then_leaving_raises_it(broker: Broker) -> None:
+async def test_giving_up_when_no_call_notices_then_leaving_raises_it(broker: Broker) -> None:
     host = Host(broker)
     with pytest.raises(ConnectionLost, match="give up"):
         async with reconnecting(host, reconnect=Reconnect(attempts=2)):

@@ -211,7 +211,7 @@ def post(
         NotSupportedError: The broker does not support an option.
     """
     receipts, receipt_id, destination = connection.receipts, "", message[0]
-    # The second as the last one was: this takes a sixth of the time of the question below.
+    # If the last message went there, it is no reply; comparing costs less than looking for the prefixes of replies.
     if own or destination == connection.plain_destination:
         pass
     # Others than str are refused below. Each message would pay for the call that asks for the type.
@@ -557,7 +557,7 @@ def size_of(body: object) -> int:
     Raises:
         LocalProtocolError: It is anything else.
     """
-    # Each confirmed message asks; the first is the usual one.
+    # Each confirmed message asks, and `type` costs less than `isinstance`.
     if type(body) is bytes or isinstance(body, (bytes, bytearray)):
         return len(body)
     if not isinstance(body, str):
