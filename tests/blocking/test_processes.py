@@ -472,7 +472,7 @@ def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_
             try:
                 client.request(QUEUE, b"x", timeout=0.3)
             except trio_stomp.OperationTimeout as error:
-                print(type(error).__name__)
+                print(type(error).__name__, flush=True)
             client.transaction()
             os._exit(0)
         os.wait()
