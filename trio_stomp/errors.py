@@ -267,7 +267,7 @@ class UnconfirmedMessage:
     """A message that was sent but not confirmed.
 
     Attributes:
-        id: Its stable id, as `Publication.id`.
+        id: Its stable id, as `Publication.id`. Without ``reconnect=``, Artemis was not told that of a single send.
         destination: Its destination.
         delivery: `DeliveryStatus.REJECTED` or `DeliveryStatus.UNKNOWN`.
         reason: What happened, for people.

@@ -199,7 +199,7 @@ SERVERS = [
 
 @pytest.mark.parametrize("policy", [None, Reconnect()], ids=["once", "reconnecting"])
 @pytest.mark.parametrize(("server", "name"), SERVERS)
-async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_broker_keeps_it(
+async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_it_pays(
     server: str, name: str, policy: Reconnect | None, autojump_clock: trio.testing.MockClock
 ) -> None:
     sent: list[Frame] = []
@@ -228,8 +228,10 @@ async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_brok
             await client.send("/queue/a", b"not confirmed")
 
     ids = [frame.headers.get_all(name) for frame in sent if frame.command is Command.SEND]
-    assert [len(each) for each in ids] == [1] * 6 + [0]
-    assert len(set(ids)) == 7
+    # Artemis would write the id of a single message to its disk first, for a copy that the client does not send.
+    single = 0 if name == "_AMQ_DUPL_ID" and policy is None else 1
+    assert [len(each) for each in ids] == [single] * 3 + [1, 1, 1, 0]
+    assert len(set(ids)) == 4 + 3 * single
     assert ids[5] == ("own",)
 
 

@@ -159,10 +159,11 @@ class Client:
             content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, none for anything else.
             content_length: The number of bytes that an async iterable gives; only for those.
             receipt: Wait until the broker has confirmed the message, which gets a stable id (`Message.stable_id`)
-                unless it has one. With ``connect(reconnect=...)``, a message that was not confirmed when the connection
-                was lost is sent again, with the same id. Without `receipt`, the call returns when the frame is in the
-                outbox, and waits only while the outbox is full. If the broker refuses the message, a later call or
-                leaving `connect` raises that; a refused reply to a requester that has gone is only logged.
+                unless it has one (on Artemis, only with ``reconnect=``). With ``connect(reconnect=...)``, a message
+                that was not confirmed when the connection was lost is sent again, with the same id. Without `receipt`,
+                the call returns when the frame is in the outbox, and waits only while the outbox is full. If the broker
+                refuses the message, a later call or leaving `connect` raises that; a refused reply to a requester that
+                has gone is only logged.
             persistent: Keep the message when the broker restarts.
             ttl: Seconds after which the message is no longer delivered.
             priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.

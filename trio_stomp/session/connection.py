@@ -230,6 +230,9 @@ class Connection:
         ending: The failure to end it with after DISCONNECT.
         was_closed: Whether it ended because the peer closed or reset it.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
+        takes_plain: Whether the accelerator of SEND may be used: no hook has to see the headers, and no body has to be
+            looked at.
+        names_all: Whether each confirmed message gets a stable id; if not, only those of publishers.
         sent_plain: Whether a message was sent whose refusal no call would raise: one without a receipt.
         plain_destination: Where the last of those went that are no replies.
         acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
@@ -247,6 +250,60 @@ class Connection:
         wire: Logs its frames, if that is enabled.
         spooling: What writes large bodies to files, once a subscription asks for it.
     """
+
+    # Each message asks for some of these, and in a dict of more than 30 names that takes longer: a twentieth of a send.
+    __slots__ = (
+        "__weakref__",
+        "_calls",
+        "_messages",
+        "_newest",
+        "_session",
+        "_spools",
+        "_touched",
+        "acks_cross",
+        "awaited_replies",
+        "confirmed_before",
+        "counters",
+        "ended",
+        "ending",
+        "failure",
+        "gate",
+        "heart_beat_margin",
+        "inboxes",
+        "is_replaced",
+        "last_read",
+        "last_write",
+        "lends_reads",
+        "limits",
+        "link",
+        "loop",
+        "loop_id",
+        "names_all",
+        "now",
+        "observer",
+        "opened_at",
+        "outbox",
+        "plain_destination",
+        "profile",
+        "protocol",
+        "reading",
+        "receipts",
+        "receive_some",
+        "registered",
+        "sent_plain",
+        "settings",
+        "spooling",
+        "stream",
+        "takes_frames",
+        "takes_plain",
+        "terms",
+        "unsubscribing",
+        "violation",
+        "was_closed",
+        "wire",
+        "write_now",
+        "writes_now",
+    )
 
     def __init__(self, link: Link, settings: Settings, session: Owner, unsubscribing: Unsubscribing) -> None:
         self.stream = link.stream
@@ -280,6 +337,9 @@ class Connection:
         self.was_closed = False
         self.ending: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
+        # Artemis writes each id to its disk before it confirms the message, and a sender of one at a time waits for it.
+        # The id pays where the message may be sent again, or where many wait together.
+        self.names_all = settings.reconnect is not None or not link.profile.dialect.dedup_header
         self.sent_plain = False
         self.plain_destination: str | None = None
         self.acks_cross = False
@@ -296,6 +356,9 @@ class Connection:
         self._newest: Headers | None = None
         self._messages = 0
         self.observer = Observer(settings.hooks, _peer(link)) if settings.hooks else None
+        self.takes_plain = (
+            self.observer is None and not link.profile.bodies_are_text and link.protocol.takes_plain_heads
+        )
         if self.observer is not None:
             self.observer.connected()
 

@@ -311,8 +311,8 @@ class Message(Generic[T_co]):
         """An id that stays the same across redeliveries and resends; None if there is none.
 
         It is the id that confirmed sends and publishers of this library set (``amqp-message-id`` on RabbitMQ,
-        ``_AMQ_DUPL_ID`` on Artemis, ``dedup-id`` elsewhere). Without one it is the ``message-id``, if the broker keeps
-        that: ActiveMQ Classic does.
+        ``_AMQ_DUPL_ID`` on Artemis, ``dedup-id`` elsewhere; `send` to Artemis only with ``reconnect=``). Without one it
+        is the ``message-id``, if the broker keeps that: ActiveMQ Classic does.
         """
         return self._acks.profile.stable_id_of(self._frame.headers)
 

@@ -257,15 +257,17 @@ def publish(
         raise renewed(receipts.gone[destination])
     receipt_id = receipts.new_id()
     stable_id, given = f"{receipts.prefix}{receipt_id}", None
-    # A resend, by the session or by a program that was told of the loss, may duplicate a message. So each carries a
-    # stable id: its sender's, or else this one.
+    # A resend, by the session or by a program that was told of the loss, may duplicate a message. So it carries an id
+    # that stays: its sender's, or else this one.
     naming = profile.stable_id_header
     if headers or options:
         given = headers.get(naming) if not options and isinstance(headers, dict) else _own_id(headers, options, profile)
-    if given is None:
-        own = f"\n{naming}:{stable_id}\nreceipt:{receipt_id}"
-    else:
+    if given is not None:
         own, stable_id = f"\nreceipt:{receipt_id}", given
+    elif window is None and not connection.names_all:
+        own = f"\nreceipt:{receipt_id}"
+    else:
+        own = f"\n{naming}:{stable_id}\nreceipt:{receipt_id}"
     frame, content, size, ended = encode(connection, message, own.encode())
     publication = Publication(stable_id, destination, size, receipt_id, content, window, ended)
     receipts.enter(publication)
@@ -403,7 +405,7 @@ def encode(connection: Connection, message: Parts[object], own: bytes = b"", *, 
     """
     destination, body, headers, content_type, options = message
     profile = connection.profile
-    if connection.observer is not None or profile.bodies_are_text or not connection.protocol.takes_plain_heads:
+    if not connection.takes_plain:
         return _exact_frame(connection, message, own, is_request=is_request)
     if content_type is None and isinstance(headers, dict) and type(headers.get("content-type")) is str:
         headers = headers.copy()
