@@ -134,17 +134,22 @@ def levels(uses: Mapping[str, set[str]]) -> dict[str, int]:
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
+def about(lines: int) -> str:
+    """A number of lines to two digits, so that the page does not change with each line of code."""
+    return f"{float(f'{lines:.2g}'):,.0f}"
+
+
 def table(packages: Iterable[Package]) -> str:
     """The packages as a table, the highest first."""
     listed = list(packages)[::-1]
     rows = ["| package | files | lines | longest chain | imports |", "|---|--:|--:|--:|---|"]
     rows += [
-        f"| `{package.name}` | {package.files} | {package.lines:,} | {len(package.chain)} | "
+        f"| `{package.name}` | {package.files} | {about(package.lines)} | {len(package.chain)} | "
         f"{', '.join(f'`{each}`' for each in sorted(package.uses)) or 'nothing'} |"
         for package in listed
     ]
     files, lines = sum(package.files for package in listed), sum(package.lines for package in listed)
-    rows.append(f"| all | {files} | {lines:,} | | |")
+    rows.append(f"| all | {files} | {about(lines)} | | |")
     return "\n".join(rows)
 
 
@@ -219,7 +224,8 @@ def drawing(measured: list[Package]) -> str:
         )
     for package in packages:
         x, y = place[package.name]
-        what = f"{package.files} files, {package.lines:,} lines" if package.files > 1 else f"{package.lines:,} lines"
+        size = f"{about(package.lines)} lines"
+        what = f"{package.files} files, {size}" if package.files > 1 else size
         parts += [
             f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}"/>',
             f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 24:g}">{escape(package.name)}</text>',

@@ -1,5 +1,6 @@
 import re
 import threading
+import time
 
 import pytest
 
@@ -79,9 +80,28 @@ def test_move_when_back_to_the_origin_then_each_to_its_own_and_others_stay(
 
     assert done.exit_code == ExitCode.FAILED
     assert done.stdout == "2 messages moved, 1 left where they were\n"
-    assert "1 messages do not say where they came from" in done.stderr
+    assert "1 message left in the queue, without a header that says where it came from" in done.stderr
     for number, queue in enumerate(("orders", "invoices", "a")):
         assert bodies(stomp_broker_thread, f"/queue/{queue}") == [number]
+
+
+def test_move_when_a_dead_letter_fails_again_then_it_stays_and_the_command_ends(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    long_ago, later = "1000", str(int((time.time() + 3600) * 1000))
+
+    def publish(inner: Broker) -> None:
+        for body, failed_at in [("0", long_ago), ("1", later), ("2", "yesterday")]:
+            headers = [("x-original-destination", "/queue/orders"), ("x-failed-at", failed_at)]
+            inner.publish("/queue/a", body, headers)
+
+    stomp_broker_thread.call(publish)
+
+    done = cli("move", "/queue/a", "--to-origin", "--idle", "100ms")
+
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "2 messages moved, 1 left where they were\n")
+    assert "1 message left in the queue: failed again after this command began" in done.stderr
+    assert bodies(stomp_broker_thread, "/queue/orders") == [0, 2]
 
 
 def test_move_when_headers_are_given_then_in_place_of_the_messages_own(

@@ -1,4 +1,6 @@
 import ssl
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +14,7 @@ from tests.cli.exit_code import ExitCode
 from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.options import DEFAULT_URL, LinkOptions, gathered, link_options
-from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
+from trio_stomp.cli.passcodes import VARIABLE, find_passcode
 from trio_stomp.cli.running import CommandFailed
 from trio_stomp.session import Settings
 
@@ -159,14 +161,15 @@ def sources(
     variable: str | None = None,
     login: str | None = None,
     terminal: bool = True,
-) -> PasscodeSources:
-    return PasscodeSources(
+) -> Callable[[], str | None]:
+    return partial(
+        find_passcode,
         asked_for=asked_for,
         file=file,
         urls=(url,),
         environment={} if variable is None else {VARIABLE: variable},
         login=login,
-        prompt=(lambda text: f"answer to {text!r}") if terminal else None,
+        ask=(lambda text: f"answer to {text!r}") if terminal else None,
     )
 
 
@@ -174,7 +177,7 @@ def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
     file = tmp_path / "passcode"
     file.write_text(" s3cret:x \nnot this\n", "utf-8")
 
-    assert sources(file=file, variable="other").find() == " s3cret:x "
+    assert sources(file=file, variable="other")() == " s3cret:x "
 
 
 @pytest.mark.parametrize(
@@ -196,9 +199,9 @@ def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
     ],
 )
 def test_passcode_when_it_may_be_in_several_places_then_the_first_counts(
-    given: PasscodeSources, passcode: str | None
+    given: Callable[[], str | None], passcode: str | None
 ) -> None:
-    assert given.find() == passcode
+    assert given() == passcode
 
 
 def test_passcode_when_there_is_no_terminal_then_says_what_to_do(cli: Cli) -> None:
@@ -217,13 +220,13 @@ def test_passcode_when_the_file_cannot_be_read_then_says_so_and_shows_nothing(
         file.write_bytes(data)
 
     with pytest.raises(CommandFailed, match="cannot be read") as caught:
-        sources(file=file).find()
+        sources(file=file)()
 
     assert "secret" not in str(caught.value)
 
 
 def test_passcode_when_the_url_cannot_be_read_then_left_to_who_connects() -> None:
-    assert sources(url="stomp://ann:x[y@host").find() is None
+    assert sources(url="stomp://ann:x[y@host")() is None
 
 
 @pytest.mark.parametrize(("text", "pair"), [("1.5, 0", (1.5, 0.0)), ("10", (10.0, 10.0))])

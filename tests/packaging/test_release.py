@@ -39,6 +39,10 @@ class Checkout:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes((ROOT / name).read_bytes())
             target.chmod((ROOT / name).stat().st_mode)
+        # What has changed since the last release is the next one's.
+        changelog = folder / "CHANGELOG.md"
+        text = changelog.read_text(encoding="utf-8")
+        changelog.write_text(text.replace("## Unreleased\n", f"## {VERSION}\n", 1), encoding="utf-8")
         self.git("init", "--quiet")
         self.commit()
 

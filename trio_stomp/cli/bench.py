@@ -18,8 +18,18 @@ from rich.text import Text
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.cli.commands import command, option
 from trio_stomp.cli.messages import take_batch
-from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.options import (
+    ACK_MODE,
+    COUNT,
+    IN_FLIGHT,
+    SECONDS,
+    gathered,
+    header_option,
+    json_option,
+    link_of,
+    link_options,
+)
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.send import require_receipts
 from trio_stomp.cli.terminal import Advance, console, duration, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
@@ -45,19 +55,7 @@ _PERCENTS: Final = (50, 95, 99, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What to measure.
-
-    Attributes:
-        destination: Where to send to and receive from; empty: a queue of its own.
-        messages: How many messages.
-        size: The length of each body in bytes; at least the 8 of the time stamp.
-        receipt: Have the broker confirm each message.
-        in_flight: How many messages may await confirmation.
-        ack: The ack mode of the consumer.
-        prefetch: The prefetch of the consumer.
-        header: Additional headers of each message.
-        patience: Give up after this many seconds without a message.
-    """
+    """The arguments and options of `bench`. Without a destination, the queue is a new one."""
 
     destination: str
     messages: int
@@ -70,16 +68,12 @@ class Bench:
     patience: float = 10.0
 
     def at(self, client: Client) -> Bench:
-        """Return a copy with a destination.
-
-        Raises:
-            CommandFailed: The broker does not support an option.
-        """
+        """Return a copy with a destination; refuse what the broker does not support."""
         profile = client.profile
         if self.receipt:
             require_receipts(client)
         if self.ack != AckMode.AUTO and not profile.acknowledges:
-            raise CommandFailed(f"{profile.name} has no acknowledgments; use --ack auto", ExitCode.USAGE)
+            raise InvalidUsage(f"{profile.name} has no acknowledgments; use --ack auto")
         if self.destination:
             return self
         # RabbitMQ keeps an unused queue forever unless it is declared like this.
@@ -107,29 +101,13 @@ class Measured:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that at least `percent` percent of the values do not exceed.
-
-    Raises:
-        ValueError: There are no values.
-    """
-    if not values:
-        raise ValueError("there is no percentile of no values")
+    """Return the smallest of the values that at least `percent` percent of them do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)]
 
 
 async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Advance) -> Measured:
     """Send and receive at the same time, over two connections.
-
-    Args:
-        bench: What to measure.
-        sender: The client that sends.
-        receiver: The client that receives.
-        advance: Called with the number of messages that came back.
-
-    Raises:
-        CommandFailed: Messages did not come back, or the broker does not support an option.
-        StompError: As `Client.publisher` and `Client.subscribe`.
 
     Cancellation: messages that were sent may be left at the broker.
     """
@@ -236,42 +214,28 @@ def _print_table(numbers: dict[str, float], server: str) -> None:
     console().print(table)
 
 
-_COUNT: Final = click.IntRange(min=1)
-
-
 @command(
-    "bench",
-    "Measure throughput and latency.",
     "trio-stomp bench --messages 20000 --size 1000 --header persistent:true",
     "trio-stomp bench --in-flight 1 --json",
 )
 @click.argument("destination", default="")
-@option("Measurement", "--messages", "-n", type=_COUNT, default=10_000, help="How many messages to send.")
+@option("Measurement", "--messages", "-n", type=COUNT, default=10_000, help="How many messages to send.")
 @option("Measurement", "--size", "-s", type=click.IntRange(min=_STAMP.size), default=100, help="Bytes in each body.")
 @option("Measurement", "--receipt/--no-receipt", default=True, help="Have the broker confirm each message.")
-@option("Measurement", "--in-flight", type=_COUNT, default=256, help="How many messages may await confirmation.")
+@option("Measurement", "--in-flight", **IN_FLIGHT)
 @option(
     "Measurement",
     "--ack",
-    type=click.Choice(["client-individual", "client", "auto"]),
+    type=ACK_MODE,
     default="client-individual",
     help="The ack mode of the consumer.",
 )
-@option("Measurement", "--prefetch", type=_COUNT, default=1000, help="The prefetch of the consumer.")
-@option(
-    "Measurement",
-    "--header",
-    "-H",
-    multiple=True,
-    type=header_of,
-    metavar="NAME:VALUE",
-    help="A header, such as persistent:true.",
-)
+@option("Measurement", "--prefetch", type=COUNT, default=1000, help="The prefetch of the consumer.")
+@header_option("Measurement", "A header, such as persistent:true.")
 @option("Measurement", "--patience", type=SECONDS, default=10.0, help="Give up after this time without a message.")
-@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print the results as one line of JSON.")
+@json_option("Print the results as one line of JSON.")
 @link_options
-@click.pass_context
-def bench(context: click.Context, /, **_options: object) -> None:
+def bench(context: click.Context) -> None:
     """Measure the throughput of the broker and the latency of messages.
 
     One connection sends while another receives, both as fast as they can. Without DESTINATION, a new queue is used.

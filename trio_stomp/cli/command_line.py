@@ -60,30 +60,25 @@ class _CommandLine(CommandGroup):
     """The group of all commands. It handles how each of them ends."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """Return their names."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # as above
-        """Return the command with a name, or None."""
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
             name = _OTHER_NAMES.get(cmd_name, cmd_name)
-            self.add_command(getattr(importlib.import_module(f"trio_stomp.cli.{name}"), name), cmd_name)
+            found: click.Command = getattr(importlib.import_module(f"trio_stomp.cli.{name}"), name)
+            found.short_help = _COMMANDS[cmd_name]
+            self.add_command(found, cmd_name)
         return self.commands.get(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may be meant.
-
-        Raises:
-            UsageError: There is no such command.
-        """
+        """Find the command, or say which one may be meant."""
         name = args[0]
         if not (name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing):
             near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _COMMANDS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_COMMANDS)}"
-            msg = f"no such command {name!r}; {hint}"
-            raise click.UsageError(msg, ctx)
+            raise click.UsageError(f"no such command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def load_all(self) -> None:
@@ -105,17 +100,12 @@ class _CommandLine(CommandGroup):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
         with ending():
             return super().invoke(ctx)
 
 
 @click.group(cls=_CommandLine, context_settings={"max_content_width": 110})
-@click.version_option(
-    package_name="trio-stomp",
-    prog_name="trio-stomp",
-    message="%(prog)s, version %(version)s",
-)
+@click.version_option(package_name="trio-stomp", prog_name="trio-stomp", message="%(prog)s, version %(version)s")
 def command_line() -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.
 

@@ -12,7 +12,7 @@ import click
 
 from trio_stomp.printable import harmless, one_line
 
-__all__ = ["Command", "CommandGroup", "Option", "RecordFormatter", "command", "option", "together", "verbose_option"]
+__all__ = ["Command", "CommandGroup", "Decorator", "command", "flag", "option", "together", "verbose_option"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,25 +21,23 @@ R = TypeVar("R")
 _VERBOSITY: Final = "trio_stomp.cli.verbosity"
 
 
-class RecordFormatter(logging.Formatter):
+class _RecordFormatter(logging.Formatter):
     """Formats records that may contain text from a broker: one line each, tracebacks indented."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """Format the line of a record."""
         return one_line(super().formatMessage(record))
 
     def formatException(  # noqa: N802  # logging's name
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
-        """Format a traceback."""
         return "    " + harmless(super().formatException(ei)).replace("\n", "\n    ")
 
 
 def _log(verbosity: int) -> None:
     if verbosity:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(RecordFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(_RecordFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbosity > 1 else logging.INFO)
 
 
@@ -47,12 +45,8 @@ def _count(context: click.Context, _parameter: click.Parameter, value: int) -> N
     context.meta[_VERBOSITY] = context.meta.get(_VERBOSITY, 0) + value
 
 
-class Option(click.Option):
-    """An option under a heading of its command's help.
-
-    Attributes:
-        heading: The heading.
-    """
+class _Option(click.Option):
+    """An option under a heading of its command's help."""
 
     heading = "Other options"
 
@@ -60,16 +54,23 @@ class Option(click.Option):
 class Decorator(Protocol):
     """What gives a command one option or several."""
 
-    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Give them to the command that this function becomes."""
+        ...
 
 
 def option(title: str, *names: str, **attributes: object) -> Decorator:
     """As `click.option`, under a heading of the help, with its default and its variable."""
 
-    class Grouped(Option):
+    class Grouped(_Option):
         heading = title
 
     return click.option(*names, cls=Grouped, **{"show_default": True, "show_envvar": True, **attributes})
+
+
+def flag(title: str, *names: str, **attributes: object) -> Decorator:
+    """As `option`, for one without a value."""
+    return option(title, *names, is_flag=True, **attributes)
 
 
 def together(*options: Decorator) -> Decorator:
@@ -83,23 +84,14 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
-def verbose_option() -> Option:
+def verbose_option() -> click.Option:
     """The option ``--verbose``, which every command and the group of all commands have."""
-    return Option(
-        ["--verbose", "-v"],
-        count=True,
-        expose_value=False,
-        callback=_count,
-        help="Log what happens; given twice, log each frame.",
-    )
+    help_text = "Log what happens; given twice, log each frame."
+    return _Option(["--verbose", "-v"], count=True, expose_value=False, callback=_count, help=help_text)
 
 
 class _Helpful(click.Command):
-    """A command whose help has its options in groups, and examples.
-
-    Attributes:
-        examples: Command lines.
-    """
+    """A command whose help has its options in groups, and examples."""
 
     examples: tuple[str, ...] = ()
 
@@ -113,7 +105,7 @@ class _Helpful(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and not isinstance(parameter, click.Argument):
-                heading = parameter.heading if isinstance(parameter, Option) else Option.heading
+                heading = parameter.heading if isinstance(parameter, _Option) else _Option.heading
                 groups.setdefault(heading, []).append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
@@ -129,12 +121,12 @@ class _Helpful(click.Command):
 
 
 class Command(_Helpful):
-    """A command."""
+    """A command. Its function gets the context, which has the options."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         _log(ctx.meta.get(_VERBOSITY, 0))
-        return super().invoke(ctx)
+        return None if self.callback is None else ctx.invoke(self.callback, ctx)
 
 
 class CommandGroup(_Helpful, click.Group):
@@ -146,16 +138,18 @@ class CommandGroup(_Helpful, click.Group):
         super().format_options(ctx, formatter)
 
 
-def command(name: str, short_help: str, *examples: str) -> Callable[[Callable[P, None]], Command]:
-    """As `click.command`.
+def command(
+    *examples: str, name: str | None = None, short_help: str | None = None
+) -> Callable[[Callable[[click.Context], None]], Command]:
+    """Make a command of a function, with examples for its help.
 
     Args:
-        name: The name of the command.
-        short_help: What it does, for the list of commands.
-        examples: Command lines for its help.
+        examples: Command lines.
+        name: Its name; None: that of the function.
+        short_help: What a list of commands says of it. The list of all commands says it itself.
     """
 
-    def make(function: Callable[P, None]) -> Command:
+    def make(function: Callable[[click.Context], None]) -> Command:
         made = click.command(name, cls=Command, short_help=short_help)(function)
         made.params.append(verbose_option())
         made.examples = examples

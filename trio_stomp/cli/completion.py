@@ -26,10 +26,9 @@ def _this_shell() -> str | None:
     return name if name in _SHELLS else None
 
 
-@command("completion", "Print the completion script for your shell.", 'eval "$(trio-stomp completion bash)"')
+@command('eval "$(trio-stomp completion bash)"')
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
-@click.pass_context
-def completion(context: click.Context, /, shell: str | None) -> None:
+def completion(context: click.Context) -> None:
     r"""Print the completion script for SHELL; by default for the shell in use.
 
     \b
@@ -37,7 +36,7 @@ def completion(context: click.Context, /, shell: str | None) -> None:
     zsh:   eval "$(trio-stomp completion zsh)"     in ~/.zshrc
     fish:  trio-stomp completion fish > ~/.config/fish/completions/trio-stomp.fish
     """
-    chosen = shell or _this_shell()
+    chosen: str | None = context.params["shell"] or _this_shell()
     kind = None if chosen is None else get_completion_class(chosen)
     if kind is None:
         click.echo(f"trio-stomp: name your shell, one of {', '.join(_SHELLS)}", err=True)

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import click
 from click.core import ParameterSource
 
-from trio_stomp.cli.commands import CommandGroup, command, option, verbose_option
+from trio_stomp.cli.commands import CommandGroup, command, flag, option, verbose_option
 from trio_stomp.cli.options import LinkOptions, connection_options, gathered, management_option
 from trio_stomp.cli.passcodes import holds_passcode
-from trio_stomp.cli.running import CommandFailed, ExitCode
-from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, SavedContext, is_array, keyring
+from trio_stomp.cli.running import InvalidUsage
+from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, is_array, keyring
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import is_secret_header
 
@@ -26,13 +26,13 @@ def _given(context: click.Context) -> dict[str, object]:
     found: dict[str, object] = {}
     for parameter in context.command.params:
         name = parameter.name or ""
+        value: object = context.params.get(name)
         is_written = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if is_written and isinstance(parameter, click.Option) and name not in _OWN:
-            value: object = context.params.get(name)
+        # --verbose has no value.
+        if is_written and isinstance(parameter, click.Option) and name not in _OWN and value is not None:
             # The command may run in another folder later.
             found[name] = str(value.absolute()) if isinstance(value, Path) else value
-    # --verbose has no value.
-    return {name: value for name, value in found.items() if value is not None}
+    return found
 
 
 _HIDDEN: Final = "***"
@@ -64,24 +64,13 @@ def _shown(option: str, value: object) -> str:
     return one_line(text)
 
 
-def _lines(name: str, saved: SavedContext, store: ContextStore) -> list[str]:
-    places = {
-        PasscodePlace.NOWHERE: "not saved",
-        PasscodePlace.KEYRING: "saved in the keyring",
-        PasscodePlace.FILE: f"saved in {store.passcode_file}",
-    }
-    options = {each.replace("_", "-"): _shown(each, value) for each, value in saved.options.items()}
-    return [f"{each}: {value}" for each, value in {"name": name, **options, "passcode": places[saved.passcode]}.items()]
-
-
 _PLACE: Final = click.Choice([PasscodePlace.KEYRING.value, PasscodePlace.FILE.value])
 
 
 @command(
-    "add",
-    "Save a broker and how to connect to it.",
     "trio-stomp context add prod --url stomps://broker.example.org:61614 --login ann --ask-passcode",
     "trio-stomp context add local --url stomp://localhost:61613",
+    short_help="Save a broker and how to connect to it.",
 )
 @click.argument("name")
 @option(
@@ -92,8 +81,7 @@ _PLACE: Final = click.Choice([PasscodePlace.KEYRING.value, PasscodePlace.FILE.va
 )
 @connection_options
 @management_option
-@click.pass_context
-def add(context: click.Context, /, name: str, passcode_store: str | None, **_options: object) -> None:
+def add(context: click.Context) -> None:
     """Save the options that follow as NAME, in place of a context of that name.
 
     With --ask-passcode, it prompts for the passcode and saves that, too.
@@ -101,59 +89,65 @@ def add(context: click.Context, /, name: str, passcode_store: str | None, **_opt
     given = gathered(LinkOptions, context)
     if any(map(holds_passcode, given.url)):
         why = "the URL contains a passcode, which would be saved readably; leave it out, and add --ask-passcode"
-        raise CommandFailed(why, ExitCode.USAGE)
+        raise InvalidUsage(why)
     options = _given(context)
     passcode = given.passcode() if given.ask_passcode else None
     default = PasscodePlace.FILE if keyring() is None else PasscodePlace.KEYRING
-    place = default if passcode_store is None else PasscodePlace(passcode_store)
-    ContextStore.of_user().add(name, options, passcode, place)
+    place = PasscodePlace(context.params["passcode_store"] or default)
+    ContextStore.of_user().add(context.params["name"], options, passcode, place)
 
 
-@command("list", "List the saved contexts.", "trio-stomp context list")
-@option("Output", "--json", "as_json", is_flag=True, help="Print a line of JSON for each.")
-def list_all(*, as_json: bool) -> None:
+@command("trio-stomp context list", name="list", short_help="List the saved contexts.")
+@flag("Output", "--json", "as_json", help="Print a line of JSON for each.")
+def list_all(context: click.Context) -> None:
     """List the saved contexts; a star marks the one in use."""
     store = ContextStore.of_user()
     for name, saved in store.all().items():
         in_use = name == store.in_use
-        if as_json:
+        if context.params["as_json"]:
             options = {each: _shown(each, value) for each, value in saved.options.items()}
             click.echo(json.dumps({"name": name, "in_use": in_use, "options": options, "passcode": saved.passcode}))
         else:
             click.echo(f"{'*' if in_use else ' '} {name:<15} {_shown('url', saved.options.get('url', []))}")
 
 
-@command("show", "Show a saved context.", "trio-stomp context show prod")
+@command("trio-stomp context show prod", short_help="Show a saved context.")
 @click.argument("name")
-def show(name: str) -> None:
+def show(context: click.Context) -> None:
     """Show the options of NAME. The passcode is never shown."""
-    store = ContextStore.of_user()
-    for line in _lines(name, store.find(name), store):
-        click.echo(line)
+    store, name = ContextStore.of_user(), str(context.params["name"])
+    saved = store.find(name)
+    places = {
+        PasscodePlace.NOWHERE: "not saved",
+        PasscodePlace.KEYRING: "saved in the keyring",
+        PasscodePlace.FILE: f"saved in {store.passcode_file}",
+    }
+    options = {each.replace("_", "-"): _shown(each, value) for each, value in saved.options.items()}
+    for each, value in {"name": name, **options, "passcode": places[saved.passcode]}.items():
+        click.echo(f"{each}: {value}")
 
 
-@command("use", "Choose the context for commands that name none.", "trio-stomp context use prod")
+@command("trio-stomp context use prod", short_help="Choose the context for commands that name none.")
 @click.argument("name", required=False)
-def use(name: str | None) -> None:
+def use(context: click.Context) -> None:
     """Use NAME for commands without --context and --url; without NAME, use none.
 
     The variables TRIO_STOMP_CONTEXT and TRIO_STOMP_URL come first, too.
     """
-    ContextStore.of_user().use(name)
+    ContextStore.of_user().use(context.params["name"])
 
 
-@command("remove", "Remove a context and its passcode.", "trio-stomp context remove prod")
+@command("trio-stomp context remove prod", short_help="Remove a context and its passcode.")
 @click.argument("name")
-def remove(name: str) -> None:
+def remove(context: click.Context) -> None:
     """Remove NAME, and its saved passcode."""
-    ContextStore.of_user().remove(name)
+    ContextStore.of_user().remove(context.params["name"])
 
 
 context = CommandGroup(
     "context",
     commands=[add, list_all, show, use, remove],
     help="Save brokers by name, and use them with --context NAME, TRIO_STOMP_CONTEXT, or after `context use NAME`.",
-    short_help="Save brokers by name.",
 )
 context.params.append(verbose_option())
 context.examples = ("trio-stomp context add local --url stomp://localhost:61613", "trio-stomp context use local")

@@ -15,16 +15,13 @@ __all__ = ["count"]
 
 
 @command(
-    "count",
-    "Count the messages in queues.",
     "trio-stomp count orders --management http://localhost:15672 --login guest --ask-passcode",
     "trio-stomp count 'orders.*' dlq --management http://localhost:8161",
 )
 @click.argument("queue", nargs=-1, required=True)
 @management_option
 @link_options
-@click.pass_context
-def count(context: click.Context, /, **_options: object) -> None:
+def count(context: click.Context) -> None:
     """Print how many messages QUEUE holds: those that wait for a consumer, and those that one holds.
 
     QUEUE is a name, or a pattern with * and ?. For one name, the number is printed alone; else each line has a number

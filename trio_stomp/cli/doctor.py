@@ -14,7 +14,7 @@ import ipaddress
 import json
 import socket
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
-from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.commands import command, flag
 from trio_stomp.cli.options import link_of, link_options
 from trio_stomp.cli.running import ExitCode, Stop, run
 from trio_stomp.cli.terminal import console, duration
@@ -85,14 +85,7 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one step, with details.
-
-    Attributes:
-        step: The step.
-        status: Its result.
-        what: What was found.
-        advice: What to do about it.
-    """
+    """The result of one step: what was found, and what to do about it."""
 
     step: Step
     status: Status
@@ -129,15 +122,7 @@ def exit_code_for(findings: Iterable[Finding]) -> ExitCode:
 
 
 async def diagnose(url: str, options: ConnectOptions, report: Report) -> list[Finding]:
-    """Connect to one broker, and report each step.
-
-    Args:
-        url: The broker.
-        options: As for `connect`.
-        report: Called with each finding at once.
-
-    Returns:
-        One finding for each step, in order.
+    """Connect to one broker, and report each step at once; return one finding for each step, in order.
 
     Raises:
         LocalProtocolError: The URL or an option is invalid.
@@ -159,6 +144,10 @@ class _Examination:
         self._url = url
         self._report = report
         self.findings: list[Finding] = []
+        self._login = self._settings.login or self._endpoint.login
+        given = self._settings.passcode
+        self._passcode = self._endpoint.passcode if given is None else given
+        self._vhost = self._settings.vhost or self._endpoint.vhost
 
     def _add(self, step: Step, status: Status, what: str, *advice: str) -> None:
         finding = Finding(step, status, what, tuple(filter(None, advice)))
@@ -238,47 +227,42 @@ class _Examination:
 
     async def _add_tls(self) -> None:
         if not self._endpoint.tls:
-            if self._endpoint.transport is Transport.UNIX:
-                self._add(Step.TLS, Status.SKIPPED, "a Unix socket has no TLS")
-                return
-            named = self._settings.passcode is not None or self._endpoint.passcode is not None
-            secret = ", the passcode included," if named else ""
+            secret = "" if self._passcode is None else ", the passcode included,"
             what = f"not requested: what is sent{secret} can be read on the way"
+            if self._endpoint.transport is Transport.UNIX:
+                what = "a Unix socket has no TLS"
             self._add(Step.TLS, Status.SKIPPED, what)
             return
         context = self._settings.tls
         stream = await self._handshake(context if isinstance(context, ssl.SSLContext) else ssl.create_default_context())
-        if stream is None:
-            self._add(Step.TLS, Status.OK, "the certificate is trusted")
-            return
-        cipher = stream.cipher()
-        what = f"{stream.version()}, {cipher[0] if cipher is not None else 'no cipher'}; the certificate is trusted"
-        self._add(Step.TLS, Status.OK, f"{what}: {_Certificate.of(stream)}")
+        what = "the certificate is trusted"
+        if stream is not None:
+            cipher = stream.cipher()
+            agreed = f"{stream.version()}, {cipher[0] if cipher is not None else 'no cipher'}"
+            what = f"{agreed}; {what}: {_trusted_certificate(stream)}"
+        self._add(Step.TLS, Status.OK, what)
 
     # --- after CONNECTED ----------------------------------------------------------------------------------------------
 
     def _add_accepted(self, client: Client) -> None:
-        login = self._settings.login or self._endpoint.login
+        login, vhost, profile = self._login, self._vhost, client.profile.name
         what = "no login was sent, and none was required" if login is None else f"accepted as {login!r}"
         self._add(Step.LOGIN, Status.OK, what)
-        vhost, profile = self._settings.vhost or self._endpoint.vhost, client.profile.name
         if profile not in (ACTIVEMQ.name, ARTEMIS.name):
             self._add(Step.VHOST, Status.OK, "'/', the default" if vhost is None else repr(vhost))
-            return
-        what = f"{profile} has no virtual hosts"
-        if vhost is None:
-            self._add(Step.VHOST, Status.SKIPPED, what)
+        elif vhost is None:
+            self._add(Step.VHOST, Status.SKIPPED, f"{profile} has no virtual hosts")
         else:
-            self._add(Step.VHOST, Status.WARNING, what, f"{vhost!r} is ignored; leave it out")
+            advice = f"{vhost!r} is ignored; leave it out"
+            self._add(Step.VHOST, Status.WARNING, f"{profile} has no virtual hosts", advice)
 
     async def _add_heart_beat(self, client: Client) -> None:
         theirs, ours = client.heart_beat.server_sends_seconds, client.heart_beat.client_sends_seconds
         agreed = f"the broker sends {_every(theirs)}, this side {_every(ours)}"
         if not theirs:
+            why = "the broker or --heart-beat turned them off"
             if client.version is Version.V1_0:
                 why = "STOMP 1.0 has no heart-beats"
-            else:
-                why = "the broker or --heart-beat turned them off"
             self._add(Step.HEART_BEAT, Status.WARNING, agreed, f"{why}; a dead connection goes unnoticed")
             return
         if _INTERVALS * theirs > _PATIENCE:
@@ -289,13 +273,14 @@ class _Examination:
             with anyio.fail_after(_INTERVALS * theirs):
                 await _next_read(client)
         except (TimeoutError, StompError) as error:
-            waited = duration(current_time() - started)
-            why = str(error) if isinstance(error, StompError) else f"none came within {waited}"
+            why = f"none came within {duration(current_time() - started)}"
+            if isinstance(error, StompError):
+                why = str(error)
             advice = "clients drop such a connection again and again: does a proxy hold back small packets?"
             self._add(Step.HEART_BEAT, Status.FAILED, f"{agreed}, but {why}", advice)
-            return
-        waited = duration(current_time() - started)
-        self._add(Step.HEART_BEAT, Status.OK, f"{agreed}; the first one came after {waited}")
+        else:
+            waited = duration(current_time() - started)
+            self._add(Step.HEART_BEAT, Status.OK, f"{agreed}; the first one came after {waited}")
 
     def _add_broker(self, client: Client) -> None:
         server, named = client.server, self._settings.profile
@@ -336,9 +321,9 @@ class _Examination:
         if is_vhost_refusal(error.message, error.body):
             self._add(Step.CONNECT, Status.OK, spoke)
             self._add(Step.LOGIN, Status.OK, "not refused")
-            vhost = self._settings.vhost or self._endpoint.vhost
-            no_slash = vhost is not None and not vhost.startswith("/")
-            advice = f"a name that begins with a slash is written /%2F{vhost} in a URL" if no_slash else ""
+            advice = ""
+            if self._vhost is not None and not self._vhost.startswith("/"):
+                advice = f"a name that begins with a slash is written /%2F{self._vhost} in a URL"
             self._add(Step.VHOST, Status.FAILED, what, hint, advice)
         elif failure.refused:
             self._add(Step.CONNECT, Status.OK, spoke)
@@ -347,18 +332,16 @@ class _Examination:
             self._add(Step.CONNECT, Status.FAILED, what, hint or "the broker's log may say more")
 
     def _login_advice(self, error: BrokerError, hint: str) -> list[str]:
-        login, passcode = self._settings.login or self._endpoint.login, self._settings.passcode
-        passcode = self._endpoint.passcode if passcode is None else passcode
-        if login is None:
+        if self._login is None:
             return ["no login was sent: pass --login USER, and the passcode by --ask-passcode or --passcode-file"]
-        if passcode is None:
-            return [f"no passcode was sent for {login!r}: pass --ask-passcode or --passcode-file"]
+        if self._passcode is None:
+            return [f"no passcode was sent for {self._login!r}: pass --ask-passcode or --passcode-file"]
         advice = [hint]
-        if passcode != passcode.strip():
+        if self._passcode != self._passcode.strip():
             advice.append("the passcode begins or ends with white space; is that part of it?")
-        if "\\" in passcode and self._settings.profile is None:
+        if "\\" in self._passcode and self._settings.profile is None:
             advice.append("brokers read a backslash in the passcode in different ways: name the broker with --profile")
-        if login == "guest" and "access refused" in str(error).lower():
+        if self._login == "guest" and "access refused" in str(error).lower():
             advice.append(f"by default, {RABBITMQ.name} accepts guest only from its own machine")
         return advice
 
@@ -378,7 +361,7 @@ class _Examination:
             return opened.ssl_object if isinstance(opened, TlsStream) else None
         return None
 
-    async def _certificate(self) -> _Certificate | None:
+    async def _certificate(self) -> str | None:
         """Return the certificate that this port presents, trusted or not; None if the port does not speak TLS."""
         stream = await self._handshake(_trusting())
         encoded: bytes | None = None if stream is None else stream.getpeercert(binary_form=True)
@@ -386,10 +369,10 @@ class _Examination:
             return None
         # Python decodes only certificates that it trusts, so a second handshake trusts this very one.
         stream = await self._handshake(_trusting(ssl.DER_cert_to_PEM_cert(encoded)))
-        return _Certificate(hashlib.sha256(encoded).hexdigest()) if stream is None else _Certificate.of(stream)
+        return _described(encoded, {}) if stream is None else _trusted_certificate(stream)
 
     async def _is_plain_stomp(self) -> bool:
-        """Return whether the port answers CONNECT without TLS; neither login nor passcode is sent."""
+        """Whether the port answers CONNECT without TLS; neither login nor passcode is sent."""
         plain = str(dataclasses.replace(self._endpoint, tls=False))
         try:
             async with connect(plain, connect_timeout=_GLANCE, disconnect_timeout=_GLANCE, heart_beat=(0, 0)):
@@ -418,35 +401,23 @@ class _Examination:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Certificate:
-    """The fields of a server certificate."""
+def _trusted_certificate(handshake: ssl.SSLObject) -> str:
+    """Describe the certificate of a handshake that trusted it."""
+    # Typed loosely, because each entry has a type of its own.
+    found = cast("dict[str, object]", handshake.getpeercert() or {})
+    return _described(handshake.getpeercert(binary_form=True) or b"", found)
 
-    fingerprint: str
-    names: tuple[str, ...] = ()
-    issuer: str | None = None
-    until: str | None = None
 
-    @classmethod
-    def of(cls, handshake: ssl.SSLObject) -> _Certificate:
-        """Return the certificate of a handshake that trusted it."""
-        # Typed loosely, because each entry has a type of its own.
-        found = cast("dict[str, object]", handshake.getpeercert() or {})
-        names = cast("Iterable[tuple[str, str]]", found.get("subjectAltName", ()))
-        parts = cast("Iterable[Iterable[tuple[str, str]]]", found.get("issuer", ()))
-        issuer = {key: value for part in parts for key, value in part}
-        until = cast("str | None", found.get("notAfter"))
-        return cls(
-            fingerprint=hashlib.sha256(handshake.getpeercert(binary_form=True) or b"").hexdigest(),
-            names=tuple(value for kind, value in names if kind in ("DNS", "IP Address")),
-            issuer=issuer.get("commonName") or issuer.get("organizationName"),
-            until=until,
-        )
-
-    def __str__(self) -> str:
-        names, issuer = ", ".join(self.names) or "unknown names", self.issuer or "an unknown issuer"
-        until = self.until or "an unknown date"
-        return f"the certificate is for {names}, by {issuer}, until {until} (SHA-256 {self.fingerprint})"
+def _described(encoded: bytes, found: Mapping[str, object]) -> str:
+    pairs = cast("Iterable[tuple[str, str]]", found.get("subjectAltName", ()))
+    names = ", ".join(value for kind, value in pairs if kind in ("DNS", "IP Address"))
+    parts = cast("Iterable[Iterable[tuple[str, str]]]", found.get("issuer", ()))
+    issuers = {key: value for part in parts for key, value in part}
+    issuer = issuers.get("commonName") or issuers.get("organizationName")
+    return (
+        f"the certificate is for {names or 'unknown names'}, by {issuer or 'an unknown issuer'}, "
+        f"until {found.get('notAfter') or 'an unknown date'} (SHA-256 {hashlib.sha256(encoded).hexdigest()})"
+    )
 
 
 def _trusting(*certificates: str) -> ssl.SSLContext:
@@ -465,6 +436,7 @@ def _trusting(*certificates: str) -> ssl.SSLContext:
 async def _next_read(client: Client) -> None:
     """Wait until the client reads something, or is closed."""
     before = client.statistics()
+    # The clock is read after the statistics: an early start would make the last read look like a new one.
     started = current_time() - before.seconds_since_read
     while current_time() - client.statistics().seconds_since_read <= started:
         if client.state.phase is not Phase.CONNECTED:
@@ -520,34 +492,27 @@ def print_finding(finding: Finding, console: Console) -> None:
 
 
 async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> ExitCode:
-    address = str(Endpoint.parse(url))
-    if json_lines:
-        findings = await diagnose(url, options, lambda _finding: None)
-        steps = [dataclasses.asdict(finding) for finding in findings]
-        healthy = exit_code_for(findings) is ExitCode.OK
-        line = json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False)
-        # It is still the same JSON: control characters become JSON escapes.
-        click.echo(harmless(line))
-        return exit_code_for(findings)
-    output = console()
+    address, output = str(Endpoint.parse(url)), console(quiet=json_lines)
     output.print(Text(address, style="bold"))
     findings = await diagnose(url, options, lambda finding: print_finding(finding, output))
     code = exit_code_for(findings)
-    verdict, style = ("the connection works", "green") if code is ExitCode.OK else ("it does not work", "bold red")
+    healthy = code is ExitCode.OK
+    verdict, style = ("the connection works", "green") if healthy else ("it does not work", "bold red")
     output.print(Text(verdict, style=style))
+    if json_lines:
+        line = {"address": address, "healthy": healthy, "steps": list(map(dataclasses.asdict, findings))}
+        # It is still the same JSON: control characters become JSON escapes.
+        click.echo(harmless(json.dumps(line, ensure_ascii=False)))
     return code
 
 
 @command(
-    "doctor",
-    "Find out why a connection fails.",
     "trio-stomp doctor --url stomp://localhost:61613 --login ann",
     "trio-stomp doctor --json --url stomps://a.example.org --url stomps://b.example.org",
 )
-@option("Output", "--json", "json_lines", is_flag=True, help="Print one line of JSON for each broker.")
+@flag("Output", "--json", "json_lines", help="Print one line of JSON for each broker.")
 @link_options
-@click.pass_context
-def doctor(context: click.Context, /, **_options: object) -> None:
+def doctor(context: click.Context) -> None:
     """Find out step by step why a connection fails, and what to do about it.
 
     Checks the host name, the port, TLS and its certificate, the answer to CONNECT, login, virtual host and heart-beat,

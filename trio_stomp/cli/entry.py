@@ -5,22 +5,14 @@ from __future__ import annotations
 import importlib.util
 import signal
 import sys
-from typing import Final
 
-__all__ = ["main", "missing"]
-
-# The packages of the extra `cli`.
-_NEEDED: Final = ("click", "rich")
-
-
-def missing(needed: tuple[str, ...] = _NEEDED) -> list[str]:
-    """The packages of the extra that are not installed."""
-    return [name for name in needed if importlib.util.find_spec(name) is None]
+__all__ = ["main"]
 
 
 def main() -> None:
     """Run ``trio-stomp`` with the arguments of this process, and exit with its status."""
-    absent = missing()
+    # The packages of the extra `cli`.
+    absent = [name for name in ("click", "rich") if importlib.util.find_spec(name) is None]
     if absent:
         sys.exit(f"trio-stomp: this command requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
     try:

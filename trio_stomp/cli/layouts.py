@@ -12,9 +12,10 @@ from typing import Final
 
 import click
 
-from trio_stomp.cli.commands import option, together
+from trio_stomp.cli.commands import flag, option, together
 from trio_stomp.cli.messages import to_line
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.options import json_option
+from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.client import Message
 from trio_stomp.errors import DecodeError
 from trio_stomp.printable import harmless, one_line
@@ -77,11 +78,7 @@ class MessageFormat:
 
     @classmethod
     def parse(cls, text: str | MessageFormat) -> MessageFormat:
-        """Read a format string.
-
-        Raises:
-            click.BadParameter: It is invalid.
-        """
+        """Read a format string."""
         # click also converts values that it has converted before.
         if isinstance(text, MessageFormat):
             return text
@@ -131,12 +128,7 @@ def _field(name: str, message: Message, *, raw: bool) -> bytes:
 class Layout:
     """How to print a message. Without options: the body, and a line feed if it does not end with one.
 
-    Attributes:
-        headers: The headers as ``name: value``, an empty line, the body, an empty line.
-        as_json: One line of JSON.
-        format: A format string.
-        timestamps: When it came, before the rest.
-        raw: Leave control characters in what a terminal shows.
+    With headers: these as ``name: value``, an empty line, the body, an empty line.
     """
 
     headers: bool = False
@@ -146,15 +138,11 @@ class Layout:
     raw: bool = False
 
     def check(self) -> None:
-        """Refuse contradictory options.
-
-        Raises:
-            CommandFailed: They contradict each other.
-        """
+        """Refuse contradictory options."""
         if self.format is not None and (self.headers or self.as_json):
-            raise CommandFailed("--format excludes --headers and --json", ExitCode.USAGE)
+            raise InvalidUsage("--format excludes --headers and --json")
         if self.timestamps and (self.format is not None or self.as_json):
-            raise CommandFailed("--timestamps is for text; in a --format, write {time}", ExitCode.USAGE)
+            raise InvalidUsage("--timestamps is for text; in a --format, write {time}")
 
     def show(self, message: Message, *, for_terminal: bool) -> bytes:
         """Return the bytes to print for a message.
@@ -181,8 +169,8 @@ class Layout:
 
 # The options of `Layout`.
 layout_options: Final = together(
-    option("Output", "--headers", "-i", is_flag=True, help="Print the headers, too."),
-    option("Output", "--json", "-j", "as_json", is_flag=True, help="Print lines of JSON, which send --json can read."),
+    flag("Output", "--headers", "-i", help="Print the headers, too."),
+    json_option("Print lines of JSON, which send --json can read."),
     option(
         "Output",
         "--format",
@@ -192,6 +180,6 @@ layout_options: Final = together(
         help=r"Print this for each message, for example '{id} {header:shop} {body}\n'. "
         f"Fields: {', '.join(sorted([*FIELDS, *_BODIES]))}, header:NAME.",
     ),
-    option("Output", "--timestamps", is_flag=True, help="Print when each message came, in UTC, before it."),
-    option("Output", "--raw", is_flag=True, help="Print control characters to a terminal as they are."),
+    flag("Output", "--timestamps", help="Print when each message came, in UTC, before it."),
+    flag("Output", "--raw", help="Print control characters to a terminal as they are."),
 )

@@ -11,7 +11,7 @@ import fnmatch
 import http.client
 import json
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import anyio
 
 from trio_stomp.cli.options import Link
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
 from trio_stomp.cli.saved_contexts import is_array, is_object
 from trio_stomp.client import Endpoint
 
@@ -33,23 +33,15 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The figures that a broker reports for a queue.
+    """The figures that a broker reports for a queue."""
 
-    Attributes:
-        name: Its name; on RabbitMQ after its virtual host, unless that is ``/``.
-        ready: Messages that wait for a consumer.
-        unacknowledged: Messages that were delivered and not acknowledged.
-        consumers: How many consumers it has.
-        received: Messages that came in since the broker started.
-        delivered: Messages that went out since then; for ActiveMQ those that were acknowledged.
-        received_per_second: Their rate, if the broker reports it.
-        delivered_per_second: Their rate, if the broker reports it.
-    """
-
+    # On RabbitMQ after its virtual host, unless that is ``/``.
     name: str
+    # Messages that wait for a consumer.
     ready: int
     unacknowledged: int
     consumers: int
+    # Since the broker started. For ActiveMQ, those that were acknowledged are delivered.
     received: int
     delivered: int
     received_per_second: float | None = None
@@ -89,13 +81,9 @@ class _Beans:
     def requests(self) -> list[dict[str, object]]:
         """Return the requests for Jolokia: whether the broker is of this kind, and its queues."""
         wanted = ["Name", "ConsumerCount", self.size, self.in_flight, self.received, self.delivered]
-        return [
-            {"type": "search", "mbean": self.broker},
-            {"type": "read", "mbean": self.queues, "attribute": wanted},
-        ]
+        return [{"type": "search", "mbean": self.broker}, {"type": "read", "mbean": self.queues, "attribute": wanted}]
 
     def queue(self, bean: Mapping[str, object]) -> Queue:
-        """Return a queue from its attributes."""
         in_flight = _number(bean, self.in_flight)
         return Queue(
             name=str(bean.get("Name")),
@@ -142,26 +130,16 @@ class _Https(http.client.HTTPSConnection):
 
 
 class Management:
-    """The management interface of a broker.
-
-    Args:
-        url: Its URL. A user and a passcode in it come before the others.
-        login: The user.
-        passcode: The passcode.
-        tls: The TLS context for https; None: Python's default.
-
-    Raises:
-        CommandFailed: The URL is invalid.
-    """
+    """The management interface of a broker. A user and a passcode in its URL come before the others."""
 
     def __init__(self, url: str, *, login: str | None, passcode: str | None, tls: ssl.SSLContext | None) -> None:
         try:
             parts = urlsplit(url)
             self._port = parts.port
         except ValueError as error:
-            raise CommandFailed(f"invalid URL for --management: {error}", ExitCode.USAGE) from None
+            raise InvalidUsage(f"invalid URL for --management: {error}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CommandFailed("--management must be a URL such as http://localhost:15672", ExitCode.USAGE)
+            raise InvalidUsage("--management must be a URL such as http://localhost:15672")
         self._scheme, self._host, self._path = parts.scheme, parts.hostname, parts.path.rstrip("/")
         self._tls = tls
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -176,17 +154,12 @@ class Management:
 
     @classmethod
     def beside(cls, link: Link, url: str | None) -> Self:
-        """The management interface of the broker that a command would connect to.
+        """The management interface at a URL, of the broker that a command would connect to.
 
-        Args:
-            link: How it would connect. The user and the passcode are those of its options, or else of its URL.
-            url: The URL of the interface.
-
-        Raises:
-            CommandFailed: There is no URL, or it is invalid.
+        The user and the passcode are those of the options of the command, or else of the URL of the broker.
         """
         if url is None:
-            raise CommandFailed("queues are read from the management interface: pass --management URL", ExitCode.USAGE)
+            raise InvalidUsage("queues are read from the management interface: pass --management URL")
         tls, endpoint = link.options.get("tls"), Endpoint.parse(link.urls[0])
         return cls(
             url,
@@ -196,7 +169,7 @@ class Management:
         )
 
     def __str__(self) -> str:
-        """The URL without user and passcode."""
+        # Without user and passcode.
         return f"{self._origin}{self._path}"
 
     async def queues(self) -> list[Queue]:
@@ -229,11 +202,7 @@ class Management:
         raise CommandFailed(f"{self} is not a management interface of RabbitMQ, ActiveMQ Classic or Artemis")
 
     def _ask(self, path: str, content: object = None) -> object:
-        """Return the decoded JSON at a path; None if nothing is there.
-
-        Raises:
-            CommandFailed: The server does not answer, or refuses the request.
-        """
+        """Return the decoded JSON at a path; None if nothing is there."""
         # Jolokia refuses requests that do not say which page they are from.
         headers = {"Accept": "application/json", "Origin": self._origin}
         if self._login is not None:
@@ -256,11 +225,9 @@ class Management:
         finally:
             connection.close()
         if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN):
-            hint = (
-                "pass --login, and --ask-passcode or --passcode-file"
-                if self._login is None
-                else "is the passcode right, and may it see this? (RabbitMQ: tag management)"
-            )
+            hint = "is the passcode right, and may it see this? (RabbitMQ: tag management)"
+            if self._login is None:
+                hint = "pass --login, and --ask-passcode or --passcode-file"
             raise CommandFailed(f"{self} refuses this user (HTTP {status}); {hint}", ExitCode.REFUSED)
         if status == http.HTTPStatus.NOT_FOUND:
             return None
@@ -316,14 +283,11 @@ def _rabbitmq_queues(found: object) -> Iterator[Queue]:
 
 def _jolokia_queues(found: object) -> list[Queue]:
     answers = list(_objects(found))
-    for kind, (broker, queues) in zip(_KINDS, _pairs(answers), strict=False):
+    # Two answers for each kind, as it has two requests.
+    for kind, broker, queues in zip(_KINDS, answers[::2], answers[1::2], strict=False):
         if is_array(broker.get("value")) and broker["value"]:
             beans = queues.get("value")
             # Without any queue, Jolokia answers with an error and no value.
             return [kind.queue(bean) for bean in beans.values() if is_object(bean)] if is_object(beans) else []
     errors = "; ".join(dict.fromkeys(str(answer["error"]) for answer in answers if "error" in answer))
     raise CommandFailed(f"Jolokia finds no broker{f': {errors}' if errors else ''}")
-
-
-def _pairs(answers: Sequence[dict[str, object]]) -> Iterable[tuple[dict[str, object], dict[str, object]]]:
-    return zip(answers[::2], answers[1::2], strict=False)

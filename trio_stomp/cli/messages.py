@@ -13,24 +13,19 @@ from math import inf
 from typing import Final
 
 import anyio
-from typing_extensions import TypeIs
 
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
+from trio_stomp.cli.saved_contexts import is_object
 from trio_stomp.client import Message, OutgoingMessage, Subscription, is_passed_on, resent_body
 from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import text_encoding
 
-__all__ = ["MessageFilter", "carried", "from_line", "moved", "take_batch", "to_line"]
+__all__ = ["MessageFilter", "blocked_by", "from_line", "moved", "require_all", "take_batch", "to_line"]
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """A filter on headers and body.
-
-    Attributes:
-        match: Headers and their values.
-        grep: A pattern to find in the body.
-    """
+    """A filter on headers and body."""
 
     match: tuple[tuple[str, str], ...] = ()
     grep: re.Pattern[bytes] | None = None
@@ -45,7 +40,7 @@ class MessageFilter:
         try:
             return cls(match, None if grep is None else re.compile(grep.encode()))
         except re.error as error:
-            raise CommandFailed(f"invalid regular expression for --grep: {error}", ExitCode.USAGE) from error
+            raise InvalidUsage(f"invalid regular expression for --grep: {error}") from error
 
     def __bool__(self) -> bool:
         return bool(self.match) or self.grep is not None
@@ -57,7 +52,7 @@ class MessageFilter:
         )
 
 
-def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def _carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the headers to send again; of repeated headers only the first, which is the valid one."""
     first: dict[str, str] = {}
     for name, value in headers:
@@ -67,15 +62,9 @@ def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def moved(message: Message, destination: str, more: Iterable[tuple[str, str]] = ()) -> OutgoingMessage:
-    """Return a message to send, made from a received one.
-
-    Args:
-        message: The received message.
-        destination: Where to send it.
-        more: Headers to set or replace.
-    """
+    """Return a received message as one to send, with headers to set or replace."""
     given = dict(more)
-    pairs = [*((name, value) for name, value in carried(message.headers.items()) if name not in given), *given.items()]
+    pairs = [*((name, value) for name, value in _carried(message.headers.items()) if name not in given), *given.items()]
     content_type = None if "content-type" in given else message.content_type
     body = resent_body(message.body, message.headers)
     return OutgoingMessage(destination, body, headers=pairs, content_type=content_type)
@@ -103,23 +92,16 @@ def from_line(
     *,
     without: AbstractSet[str] = frozenset(),
 ) -> OutgoingMessage:
-    """Return a message to send, made from a line of JSON.
+    """Return a message to send, made from a line of JSON, whose number is for errors.
 
-    Args:
-        line: ``{"destination": ..., "headers": {...}, "body": ...}``; only the body is required.
-        destination: Where to send it; overrides the line.
-        headers: Additional headers; they override those of the line.
-        number: The line number, for errors.
-        without: Headers of the line to skip.
-
-    Raises:
-        CommandFailed: The line is invalid.
+    The destination and the headers that are given override those of the line, which needs none. Its headers that are in
+    `without` are left out.
     """
     try:
         value: object = json.loads(line)
     except ValueError as error:
         raise _unusable(number, f"it is not JSON: {error}") from None
-    if not _is_object(value):
+    if not is_object(value):
         raise _unusable(number, f"expected an object, got a {type(value).__name__}")
     unknown = sorted(value.keys() - _KEYS)
     if unknown:
@@ -128,7 +110,7 @@ def from_line(
     if not isinstance(target, str):
         raise _unusable(number, 'no destination; pass one as an argument, or as "destination" in the line')
     given = _headers(value.get("headers", {}), number)
-    pairs = dict([*((name, text) for name, text in carried(given.items()) if name not in without), *headers])
+    pairs = dict([*((name, text) for name, text in _carried(given.items()) if name not in without), *headers])
     is_json = not isinstance(value.get("body", ""), str)
     default_type = "application/json" if is_json else None
     content_type = pairs.pop("content-type", given.get("content-type", default_type))
@@ -141,13 +123,8 @@ def from_line(
     return OutgoingMessage(target, body, headers=list(pairs.items()), content_type=content_type)
 
 
-def _is_object(value: object) -> TypeIs[dict[str, object]]:
-    # All keys in JSON are strings.
-    return isinstance(value, dict)
-
-
 def _headers(value: object, number: int) -> dict[str, str]:
-    if not _is_object(value):
+    if not is_object(value):
         raise _unusable(number, f"headers must be an object, got a {type(value).__name__}")
     pairs: dict[str, str] = {}
     for name, text in value.items():
@@ -178,16 +155,7 @@ def _unusable(number: int, why: str) -> CommandFailed:
 async def take_batch(
     subscription: Subscription, at_most: int, timeout: float | None, *, linger: float = 0
 ) -> list[Message]:
-    """Return the next messages; none if none arrived in time.
-
-    Args:
-        subscription: The subscription.
-        at_most: How many messages, at most.
-        timeout: Seconds to wait for the first message; None: forever.
-        linger: Seconds to wait for more after the first.
-
-    Raises:
-        StompError: As `Subscription.receive_batch`.
+    """Return the next messages, after `linger` seconds from the first; none if none arrived in time.
 
     Cancellation: no message was taken.
     """
@@ -195,3 +163,14 @@ async def take_batch(
     with anyio.move_on_after(inf if timeout is None else timeout + linger):
         return await subscription.receive_batch(at_most, linger=linger)
     return []
+
+
+def require_all(done: int, wanted: int | None, noun: str = "messages") -> None:
+    """Fail if there were fewer than were asked for."""
+    if wanted is not None and done < wanted:
+        raise CommandFailed(f"only {done} of {wanted} {noun} came in time", ExitCode.TIMED_OUT)
+
+
+def blocked_by(held: int) -> CommandFailed:
+    """The error when messages that are not selected fill the prefetch."""
+    return CommandFailed(f"{held} messages that are not selected block the others; raise --prefetch")

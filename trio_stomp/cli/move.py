@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,15 +11,15 @@ from typing import Final
 
 import click
 
-from trio_stomp.cli.commands import command, option, together
-from trio_stomp.cli.messages import MessageFilter, moved, take_batch
-from trio_stomp.cli.options import SECONDS, Link, filter_options, gathered, header_of, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
-from trio_stomp.cli.terminal import Advance, progress
+from trio_stomp.cli.commands import command, flag, option, together
+from trio_stomp.cli.messages import MessageFilter, blocked_by, moved, take_batch
+from trio_stomp.cli.options import COUNT, SECONDS, Link, filter_options, gathered, header_option, link_of, link_options
+from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, run
+from trio_stomp.cli.terminal import Advance, counted, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
 from trio_stomp.errors import OutcomeUnknown, StaleMessage, TransactionLost
 
-__all__ = ["Move", "Mover", "move", "origin_of", "run_move", "selection_options"]
+__all__ = ["Move", "move", "origin_of", "run_move", "selection_options"]
 
 logger: Final = logging.getLogger("trio_stomp.cli")
 
@@ -49,23 +50,18 @@ def origin_of(headers: Mapping[str, str], destination: str) -> str | None:
     return headers.get("original-destination") or headers.get("dead-letter-source")
 
 
+def failed_after(began: float, headers: Mapping[str, str]) -> bool:
+    """Whether `Subscription.work` dead-lettered a message after a time, in seconds since the epoch."""
+    try:
+        return int(headers.get("x-failed-at", "")) >= began * 1000
+    except ValueError:
+        # Another program may have set that header to anything.
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The arguments of `move`.
-
-    Attributes:
-        source: The destination to move from.
-        target: The destination to move to.
-        to_origin: Move each dead letter to where it was originally sent, instead.
-        discard: Remove them, instead.
-        count: Move at most this many.
-        batch: Messages per transaction.
-        idle: Stop after this many seconds without a message.
-        prefetch: How many messages may be in transit or held.
-        match: Only move messages with these headers.
-        grep: Only move messages whose body matches this.
-        header: Headers to set or replace.
-    """
+    """The arguments and options of `move`, and of `purge`, which discards the messages instead."""
 
     source: str
     target: str | None = None
@@ -80,34 +76,25 @@ class Move:
     header: tuple[tuple[str, str], ...] = ()
 
     def check(self) -> None:
-        """Refuse contradictory arguments.
-
-        Raises:
-            CommandFailed: They contradict each other.
-        """
+        """Refuse contradictory arguments."""
         if (self.target is not None) + self.to_origin + self.discard != 1:
-            raise CommandFailed("where to? Name a target, or pass --to-origin", ExitCode.USAGE)
+            raise InvalidUsage("where to? Name a target, or pass --to-origin")
         if self.target == self.source:
-            raise CommandFailed("source and target are the same: it would never end", ExitCode.USAGE)
+            raise InvalidUsage("source and target are the same: it would never end")
 
 
-class Mover:
+class _Mover:
     """Moves messages.
 
-    Args:
-        move: What to move.
-        keep_on: Continue after the connection was lost and restored.
-
     Attributes:
-        prefetch: The prefetch that the subscription needs.
         moved: How many were moved: their transactions are committed.
         held: How many were received but not selected; they go back in the end.
         uncertain: How many more may have been moved; their COMMIT was not confirmed.
         homeless: How many of those held have no header that names their origin.
+        failed_again: How many of those held were dead-lettered after the command had begun.
     """
 
-    def __init__(self, move: Move, *, keep_on: bool = False) -> None:
-        move.check()
+    def __init__(self, move: Move, *, keep_on: bool) -> None:
         self._move = move
         self._keep_on = keep_on
         self._selected = MessageFilter.of(move.match, move.grep)
@@ -117,27 +104,22 @@ class Mover:
         self.held = 0
         self.uncertain = 0
         self.homeless = 0
+        self.failed_again = 0
+        self._began = time.time()
 
     def __str__(self) -> str:
-        """Return a summary in one line."""
         left = f", {self.held} left where they were" if self.held else ""
         perhaps = f", perhaps {self.uncertain} more" if self.uncertain else ""
         done = "removed" if self._move.discard else "moved"
-        return f"{self.moved} {'message' if self.moved == 1 else 'messages'} {done}{perhaps}{left}"
+        return f"{counted(self.moved, 'message')} {done}{perhaps}{left}"
 
     async def run(self, client: Client, subscription: Subscription, advance: Advance) -> None:
         """Move until nothing is left, or the count is reached.
-
-        Args:
-            client: The client to send with.
-            subscription: Where to move from, on that client.
-            advance: Called with the number of messages moved.
 
         Raises:
             CommandFailed: Messages that are not selected fill the whole prefetch.
             TransactionLost: The connection was lost; the last batch stays where it was.
             OutcomeUnknown: The connection was lost during a COMMIT.
-            StompError: As `Client.subscribe`.
 
         Cancellation: the open transaction is aborted, and its messages stay where they were.
         """
@@ -157,10 +139,9 @@ class Mover:
                 if isinstance(error, OutcomeUnknown):
                     self.uncertain += len(batch)
                 # Held messages went back, too, and are counted again when they are redelivered.
-                self.held = self.homeless = 0
+                self.held = self.homeless = self.failed_again = 0
             if subscription.statistics().unsettled >= self.prefetch:
-                why = f"{self.held} messages that are not selected block the others; raise --prefetch"
-                raise CommandFailed(why)
+                raise blocked_by(self.held)
 
     async def _move_batch(self, client: Client, batch: Sequence[Message]) -> int:
         chosen: list[Message] = []
@@ -170,6 +151,11 @@ class Mover:
                 self.held += 1
                 continue
             if not self._move.discard:
+                # Moved once more, it would fail and come back without end.
+                if failed_after(self._began, message.headers):
+                    self.held += 1
+                    self.failed_again += 1
+                    continue
                 target = self._move.target or origin_of(message.headers, self._move.source)
                 if target is None:
                     self.held += 1
@@ -187,62 +173,52 @@ class Mover:
         return len(chosen)
 
 
-_COUNT: Final = click.IntRange(min=1)
-
-
 async def run_move(move: Move, link: Link, what: str, stop: Stop) -> None:
-    """Connect, and move until the end or a signal; print what was done in any case.
-
-    Raises:
-        CommandFailed: As `Mover.run`, or messages do not say where they came from.
-        StompError: As `Mover.run`.
-
-    Cancellation: as `Mover.run`.
-    """
-    mover = Mover(move, keep_on=bool(link.options.get("reconnect")))
+    """Connect, and move until the end or a signal; print what was done in any case."""
+    mover = _Mover(move, keep_on=bool(link.options.get("reconnect")))
     try:
-        async with (
-            link.connect() as client,
-            client.subscribe(move.source, prefetch=mover.prefetch) as subscription,
-        ):
+        async with link.connect() as client, client.subscribe(move.source, prefetch=mover.prefetch) as subscription:
             with progress(what, move.count) as advance, stop.work():
                 await mover.run(client, subscription, advance)
     finally:
         # Whatever happened, committed batches stay moved.
         click.echo(mover)
     if mover.homeless:
-        raise CommandFailed(f"{mover.homeless} messages do not say where they came from; they stay in the queue")
+        raise CommandFailed(
+            f"{counted(mover.homeless, 'message')} left in the queue, without a header that says where it came from"
+        )
+    if mover.failed_again:
+        again = counted(mover.failed_again, "message")
+        raise CommandFailed(
+            f"{again} left in the queue: failed again after this command began; correct the cause first"
+        )
 
 
 # Which messages of a queue a command takes.
 selection_options: Final = together(
-    option("Selection", "--count", "-n", type=_COUNT, metavar="N", help="Take at most N messages."),
-    option("Subscription", "--batch", type=_COUNT, default=100, help="Messages per transaction."),
+    option("Selection", "--count", "-n", type=COUNT, metavar="N", help="Take at most N messages."),
+    option("Subscription", "--batch", type=COUNT, default=100, help="Messages per transaction."),
     option("Selection", "--idle", type=SECONDS, default=2.0, help="Stop after this time without a message."),
     filter_options,
 )
 
 
 @command(
-    "move",
-    "Move messages, for example out of a dead-letter queue.",
     "trio-stomp move /queue/dlq /queue/orders --count 1",
     "trio-stomp move /queue/dlq --to-origin --match shop=7",
 )
 @click.argument("source")
 @click.argument("target", required=False)
-@option("Target", "--to-origin", is_flag=True, help="Move each dead letter to where it was originally sent.")
+@flag("Target", "--to-origin", help="Move each dead letter to where it was originally sent.")
 @selection_options
-@option(
-    "Target", "--header", "-H", type=header_of, multiple=True, metavar="NAME:VALUE", help="A header to set or replace."
-)
+@header_option("Target", "A header to set or replace.")
 @link_options
-@click.pass_context
-def move(context: click.Context, /, **_options: object) -> None:
+def move(context: click.Context) -> None:
     """Move messages from SOURCE to TARGET, for example out of a dead-letter queue.
 
     Each batch is sent and acknowledged in one transaction, so that no message is lost when something fails. If the
-    broker's transactions are not atomic, a message may end up in both queues.
+    broker's transactions are not atomic, a message may end up in both queues. A dead letter that comes back while this
+    runs stays.
     """
     wanted = gathered(Move, context)
     wanted.check()

@@ -1,4 +1,4 @@
-"""The options of all commands that connect: which broker, which user, and how."""
+"""The options of all commands that connect: which broker, which user, and how; and others that several have."""
 
 from __future__ import annotations
 
@@ -16,30 +16,44 @@ import click
 from click.core import ParameterSource
 
 from trio_stomp.brokers import ProfileName, profile_named
-from trio_stomp.cli.commands import option, together
-from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.commands import Decorator, flag, option, together
+from trio_stomp.cli.passcodes import VARIABLE, find_passcode, prompt
+from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
 from trio_stomp.cli.terminal import is_terminal
 from trio_stomp.client import Client, ConnectOptions, connect
 
 __all__ = [
+    "ACK_MODE",
+    "COUNT",
     "DEFAULT_URL",
+    "FILE",
+    "HEADERS",
+    "IN_FLIGHT",
+    "PAIRS",
     "SECONDS",
     "Link",
     "LinkOptions",
     "connection_options",
+    "content_type_option",
     "count_option",
+    "file_option",
     "filter_options",
     "gathered",
-    "header_of",
-    "heart_beat_of",
+    "header_option",
+    "json_option",
     "link_of",
     "link_options",
     "management_option",
-    "match_of",
+    "text_option",
     "timeout_option",
 ]
+
+DEFAULT_URL: Final = "stomp://localhost:61613"
+
+_TLS_SCHEMES: Final = ("stomps:", "wss:")
+
+# --- the values of options --------------------------------------------------------------------------------------------
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -50,7 +64,6 @@ class _Duration(click.FloatRange):
     name = "duration"
 
     def get_metavar(self, *_of: object, **_named: object) -> str:
-        """Return the name of the value in the help."""
         return "SECONDS"
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -65,7 +78,11 @@ class _Duration(click.FloatRange):
         return float(super().convert(seconds, param, ctx))
 
 
-SECONDS: Final = _Duration(min=0, min_open=True)
+class _Urls(click.types.StringParamType):
+    """Text, of which a variable may hold several: separated by white space or commas, as the library reads it."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return rv.replace(",", " ").split()
 
 
 def header_of(value: str | tuple[str, str]) -> tuple[str, str]:
@@ -108,9 +125,20 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
     return name.strip(), rest.strip()
 
 
-DEFAULT_URL: Final = "stomp://localhost:61613"
+SECONDS: Final = _Duration(min=0, min_open=True)
+COUNT: Final = click.IntRange(min=1)
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+# For options that may be repeated.
+HEADERS: Final[Mapping[str, object]] = {"type": header_of, "multiple": True, "metavar": "NAME:VALUE"}
+PAIRS: Final[Mapping[str, object]] = {"type": match_of, "multiple": True, "metavar": "NAME=VALUE"}
+IN_FLIGHT: Final[Mapping[str, object]] = {
+    "type": COUNT,
+    "default": 256,
+    "help": "How many messages may await confirmation.",
+}
+ACK_MODE: Final = click.Choice(["client-individual", "client", "auto"])
 
-_TLS_SCHEMES: Final = ("stomps:", "wss:")
+# --- how to connect ---------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -123,12 +151,7 @@ def gathered(kind: type[T], context: click.Context) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How to connect. Files named by options are read already.
-
-    Attributes:
-        urls: The brokers, tried in order.
-        options: The keyword arguments of `connect`.
-    """
+    """How to connect: the brokers, tried in order, and the arguments of `connect`. Files are read already."""
 
     urls: tuple[str, ...]
     options: ConnectOptions
@@ -140,26 +163,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkOptions:
-    """How to connect.
-
-    Attributes:
-        url: The brokers, tried in order.
-        login: The user.
-        passcode_file: A file with the passcode.
-        ask_passcode: Prompt for the passcode.
-        vhost: The virtual host.
-        ca: The authorities to trust.
-        cert: The client certificate, and its key unless `key` has it.
-        key: The key of `cert`.
-        heart_beat: The heart-beats to offer, in seconds.
-        stomp_version: The versions to offer; empty: all.
-        profile: The short name of the broker.
-        connect_timeout: Seconds for each host.
-        connect_header: Additional headers of CONNECT.
-        proxy: The proxy to connect through.
-        websocket_message_bytes: The longest WebSocket message to send.
-        reconnect: Reconnect when the connection is lost.
-    """
+    """The values of `connection_options`."""
 
     url: tuple[str, ...]
     login: str | None
@@ -179,50 +183,37 @@ class LinkOptions:
     reconnect: bool
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the passcode; see `PasscodeSources`.
-
-        Raises:
-            CommandFailed: It cannot be read.
-        """
+        """Return the passcode; see `find_passcode`."""
         # Standard input may contain the messages to send; then a prompt is impossible.
         interactive = is_terminal(sys.stdin) and is_terminal(sys.stderr)
-        return PasscodeSources(
+        return find_passcode(
             asked_for=self.ask_passcode,
             file=self.passcode_file,
             urls=self.url,
             environment=environment,
             login=self.login,
-            prompt=prompt if interactive else None,
-        ).find()
+            ask=prompt if interactive else None,
+        )
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context for these options; None means Python's default, or no TLS.
-
-        Raises:
-            CommandFailed: A file cannot be used, or a URL is without TLS.
-        """
+        """Return the TLS context for these options; None means Python's default, or no TLS."""
         if self.ca is None and self.cert is None:
             if self.key is not None:
-                raise CommandFailed("--key requires --cert", ExitCode.USAGE)
+                raise InvalidUsage("--key requires --cert")
             return None
         if not all(url.lower().startswith(_TLS_SCHEMES) for url in self.url):
-            msg = "--ca and --cert require TLS in every URL: use stomps:// or wss://"
-            raise CommandFailed(msg, ExitCode.USAGE)
+            raise InvalidUsage("--ca and --cert require TLS in every URL: use stomps:// or wss://")
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.cert is not None:
                 context.load_cert_chain(self.cert, self.key)
         except OSError as error:  # ssl.SSLError is one
             files = ", ".join(str(file) for file in (self.ca, self.cert, self.key) if file is not None)
-            msg = f"cannot load the TLS files ({files}): {error}; expected PEM"
-            raise CommandFailed(msg, ExitCode.USAGE) from error
+            raise InvalidUsage(f"cannot load the TLS files ({files}): {error}; expected PEM") from error
         return context
 
     def connect_options(self, passcode: str | None) -> ConnectOptions:
-        """Return the keyword arguments of `connect`.
-
-        Args:
-            passcode: The result of `passcode()`.
+        """Return the arguments of `connect`.
 
         Raises:
             CommandFailed: A file for TLS cannot be used.
@@ -246,20 +237,8 @@ class LinkOptions:
         return options
 
 
-def _is_written(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def _name_of_context(context: click.Context, store: ContextStore) -> str | None:
-    named: str | None = context.params["saved_context"]
-    # A URL without a context means that broker alone: the context in use is ignored.
-    has_url = context.get_parameter_source("url") is not ParameterSource.DEFAULT
-    return named or (None if has_url else store.in_use)
-
-
-def _tuples(value: object) -> object:
-    """Return a value from JSON as click represents it."""
-    return tuple(map(_tuples, value)) if is_array(value) else value
+# Options that do not apply to another user or broker.
+_OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
 
 def link_of(context: click.Context) -> Link:
@@ -271,21 +250,24 @@ def link_of(context: click.Context) -> Link:
         CommandFailed: A file or the passcode cannot be read, or there is no such context.
     """
     store = ContextStore.of_user()
-    name = _name_of_context(context, store)
-    if name is None:
-        given = gathered(LinkOptions, context)
-        return Link(given.url, given.connect_options(given.passcode()))
-    saved = store.find(name)
-    # A passcode belongs to the broker and the user that it was saved with.
-    is_other = _is_written(context, "url") or _is_written(context, "login")
-    for parameter in context.command.params:
-        option = parameter.name or ""
-        if option in saved.options and not _is_written(context, option) and not (is_other and option in _OF_THE_USER):
-            context.params[option] = _restored(context, parameter, saved.options[option], name)
-    given = gathered(LinkOptions, context)
+    name: str | None = context.params["saved_context"] or None
+    # A URL without a context means that broker alone: the context in use is ignored.
+    if name is None and context.get_parameter_source("url") is ParameterSource.DEFAULT:
+        name = store.in_use
     passcode = None
-    if not (is_other or given.ask_passcode or _is_written(context, "passcode_file")):
-        passcode = store.passcode_of(name)
+    if name is not None:
+        written = {each for each in context.params if context.get_parameter_source(each) is ParameterSource.COMMANDLINE}
+        # A passcode belongs to the broker and the user that it was saved with.
+        is_other = not written.isdisjoint({"url", "login"})
+        kept = written | _OF_THE_USER if is_other else written
+        saved = store.find(name).options
+        for parameter in context.command.params:
+            key = parameter.name or ""
+            if key in saved and key not in kept:
+                context.params[key] = _restored(context, parameter, saved[key], name)
+        if not (is_other or context.params["ask_passcode"] or "passcode_file" in written):
+            passcode = store.passcode_of(name)
+    given = gathered(LinkOptions, context)
     return Link(given.url, given.connect_options(given.passcode() if passcode is None else passcode))
 
 
@@ -298,24 +280,21 @@ def _restored(context: click.Context, parameter: click.Parameter, value: object,
             return parameter.type_cast_value(context, _tuples(value))
     # Without the value, which may be a secret.
     what = f"context {name!r} has an invalid {(parameter.name or '').replace('_', '-')}"
-    raise CommandFailed(f"{what}; add the context again", ExitCode.USAGE)
+    raise InvalidUsage(f"{what}; add the context again")
 
 
-# Options that do not apply to another user or broker.
-_OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
+def _tuples(value: object) -> object:
+    """Return a value from JSON as click represents it."""
+    return tuple(map(_tuples, value)) if is_array(value) else value
 
 
-class _Urls(click.types.StringParamType):
-    """Text, of which a variable may hold several: separated by white space or commas, as the library reads it."""
-
-    def split_envvar_value(self, rv: str) -> Sequence[str]:
-        """Take the value of a variable apart."""
-        return rv.replace(",", " ").split()
+def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
 
 
-_EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+# --- the options ------------------------------------------------------------------------------------------------------
 
-# The options of `LinkOptions`.
+# Those of `LinkOptions`.
 connection_options: Final = together(
     option(
         "Connection",
@@ -333,12 +312,11 @@ connection_options: Final = together(
     option(
         "Connection",
         "--passcode-file",
-        type=_EXISTING,
+        type=FILE,
         envvar="TRIO_STOMP_PASSCODE_FILE",
-        metavar="FILE",
         help=f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
     ),
-    option("Connection", "--ask-passcode", "-p", is_flag=True, help="Prompt for the passcode."),
+    flag("Connection", "--ask-passcode", "-p", help="Prompt for the passcode."),
     option(
         "Connection",
         "--vhost",
@@ -346,16 +324,9 @@ connection_options: Final = together(
         metavar="NAME",
         help="The virtual host, if the broker has them.",
     ),
-    option(
-        "TLS",
-        "--ca",
-        envvar="TRIO_STOMP_TLS_CA_FILE",
-        type=_EXISTING,
-        metavar="FILE",
-        help="Trust only the CAs in this file (PEM).",
-    ),
-    option("TLS", "--cert", type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
-    option("TLS", "--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file (PEM)."),
+    option("TLS", "--ca", envvar="TRIO_STOMP_TLS_CA_FILE", type=FILE, help="Trust only the CAs in this file (PEM)."),
+    option("TLS", "--cert", type=FILE, help="The client certificate (PEM)."),
+    option("TLS", "--key", type=FILE, help="The key of --cert, if in another file (PEM)."),
     option(
         "Protocol",
         "--heart-beat",
@@ -386,14 +357,7 @@ connection_options: Final = together(
         default=10.0,
         help="The time limit for connecting, for each broker.",
     ),
-    option(
-        "Protocol",
-        "--connect-header",
-        type=header_of,
-        multiple=True,
-        metavar="NAME:VALUE",
-        help="An additional header of CONNECT, such as client-id:me.",
-    ),
+    option("Protocol", "--connect-header", **HEADERS, help="An additional header of CONNECT, such as client-id:me."),
     option(
         "Connection",
         "--proxy",
@@ -408,55 +372,7 @@ connection_options: Final = together(
         metavar="N",
         help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
     ),
-    option(
-        "Connection",
-        "--reconnect",
-        envvar="TRIO_STOMP_RECONNECT",
-        is_flag=True,
-        help="Reconnect when the connection is lost.",
-    ),
-)
-
-
-def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
-
-
-count_option: Final = option(
-    "Selection", "--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
-)
-
-timeout_option: Final = option(
-    "Selection", "--timeout", "-w", type=SECONDS, help="Stop after this time without a message."
-)
-
-management_option: Final = option(
-    "Connection",
-    "--management",
-    envvar="TRIO_STOMP_MANAGEMENT",
-    metavar="URL",
-    help="The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
-)
-
-# How to choose among messages, and how many others may be held meanwhile.
-filter_options: Final = together(
-    option(
-        "Selection",
-        "--match",
-        "-m",
-        type=match_of,
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Only messages with this header.",
-    ),
-    option("Selection", "--grep", "-g", metavar="REGEX", help="Only messages whose body matches."),
-    option(
-        "Subscription",
-        "--prefetch",
-        type=click.IntRange(min=1),
-        default=1000,
-        help="Messages in transit or held, at most.",
-    ),
+    flag("Connection", "--reconnect", envvar="TRIO_STOMP_RECONNECT", help="Reconnect when the connection is lost."),
 )
 
 # What `link_of` reads: the options of `LinkOptions`, and a saved context.
@@ -472,4 +388,52 @@ link_options: Final = together(
         help="Connect as trio-stomp context add has saved it; options that are given come first.",
     ),
     connection_options,
+)
+
+management_option: Final = option(
+    "Connection",
+    "--management",
+    envvar="TRIO_STOMP_MANAGEMENT",
+    metavar="URL",
+    help="The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
+)
+
+count_option: Final = option("Selection", "--count", "-n", type=COUNT, metavar="N", help="Stop after N messages.")
+
+timeout_option: Final = option(
+    "Selection", "--timeout", "-w", type=SECONDS, help="Stop after this time without a message."
+)
+
+
+def header_option(title: str, help_text: str) -> Decorator:
+    """The option ``--header``, for the headers of messages."""
+    return option(title, "--header", "-H", **HEADERS, help=help_text)
+
+
+def content_type_option(title: str, help_text: str) -> Decorator:
+    """The option ``--content-type``, for the bodies of messages."""
+    return option(title, "--content-type", "-t", metavar="TYPE", help=help_text)
+
+
+def json_option(help_text: str) -> Decorator:
+    """The option ``--json`` for output."""
+    return flag("Output", "--json", "-j", "as_json", help=help_text)
+
+
+def file_option(*, multiple: bool) -> Decorator:
+    """The option ``--file``, for bodies to send."""
+    path = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+    help_text = "Send this file; - means standard input."
+    return option("Input", "--file", "-f", multiple=multiple, type=path, help=help_text)
+
+
+text_option: Final = flag(
+    "Input", "--text", help="Send the input as text instead of bytes; JMS brokers distinguish them."
+)
+
+# How to choose among messages, and how many others may be held meanwhile.
+filter_options: Final = together(
+    option("Selection", "--match", "-m", **PAIRS, help="Only messages with this header."),
+    option("Selection", "--grep", "-g", metavar="REGEX", help="Only messages whose body matches."),
+    option("Subscription", "--prefetch", type=COUNT, default=1000, help="Messages in transit or held, at most."),
 )

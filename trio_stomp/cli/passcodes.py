@@ -8,92 +8,67 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from trio_stomp.cli.running import CommandFailed, ExitCode, terminable
+from trio_stomp.cli.running import InvalidUsage, terminable
 
-__all__ = ["VARIABLE", "PasscodeSources", "holds_passcode", "prompt"]
+__all__ = ["VARIABLE", "find_passcode", "holds_passcode", "lines_of", "prompt"]
 
 VARIABLE: Final = "TRIO_STOMP_PASSCODE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PasscodeSources:
-    """The sources of the passcode, in this order.
+def find_passcode(
+    *,
+    asked_for: bool,
+    file: Path | None,
+    urls: Sequence[str],
+    environment: Mapping[str, str],
+    login: str | None,
+    ask: Callable[[str], str] | None,
+) -> str | None:
+    """Return the passcode to pass to `connect`; None if a URL contains it, or there is none.
 
-    Attributes:
-        asked_for: Prompt for it.
-        file: A file with the passcode in its first line.
-        urls: The URLs of the brokers, which may contain it.
-        environment: The environment variables.
-        login: The user, if one is given.
-        prompt: Prompts for it; None without a terminal.
+    Without one elsewhere, a user who is named is asked for it, if there is a terminal: `ask` is None without.
     """
-
-    asked_for: bool
-    file: Path | None
-    urls: Sequence[str]
-    environment: Mapping[str, str]
-    login: str | None
-    prompt: Callable[[str], str] | None
-
-    def find(self) -> str | None:
-        """Return the passcode to pass to `connect`; None if the URL contains it, or there is none.
-
-        Raises:
-            CommandFailed: The file cannot be read, or a prompt needs a terminal.
-        """
-        if self.asked_for:
-            return self._ask(required=True)
-        if self.file is not None:
-            return _first_line(self.file)
-        if any(holds_passcode(url) for url in self.urls):
-            return None
-        given = self.environment.get(VARIABLE)
-        if given is not None:
-            return given
-        return self._ask(required=False) if self._names_somebody() else None
-
-    def _names_somebody(self) -> bool:
-        return self.login is not None or any(_login_of(url) is not None for url in self.urls)
-
-    def _ask(self, *, required: bool) -> str | None:
-        if self.prompt is None:
-            if required:
-                why = f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}"
-                raise CommandFailed(why, ExitCode.USAGE)
-            return None
-        login = self.login or next(filter(None, map(_login_of, self.urls)), None)
-        return self.prompt("Passcode" if login is None else f"Passcode of {login}")
+    logins = [each for each in (login, *(parts.username for parts in map(_parts, urls))) if each is not None]
+    if asked_for:
+        if ask is None:
+            raise InvalidUsage(f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}")
+    elif file is not None:
+        return next(iter(lines_of(file, "the passcode file ")), "")
+    elif any(map(holds_passcode, urls)):
+        return None
+    elif VARIABLE in environment:
+        return environment[VARIABLE]
+    elif ask is None or not logins:
+        return None
+    user = next(filter(None, logins), None)
+    return ask("Passcode" if user is None else f"Passcode of {user}")
 
 
-def _first_line(file: Path) -> str:
+def lines_of(file: Path, kind: str = "") -> list[str]:
+    """Return the lines of a file that may hold passcodes."""
     try:
-        lines = file.read_text("utf-8").splitlines()
+        return file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         # str() of the second would show bytes of the file.
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandFailed(f"the passcode file {file} cannot be read: {why}", ExitCode.USAGE) from None
-    return lines[0] if lines else ""
+        raise InvalidUsage(f"{kind}{file} cannot be read: {why}") from None
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        # connect() will report the fault, without showing the URL.
+        return urlsplit("")
 
 
 def holds_passcode(url: str) -> bool:
     """Return whether a URL contains a passcode."""
-    try:
-        return urlsplit(url).password is not None
-    except ValueError:
-        # connect() will report the fault, without showing the URL.
-        return False
-
-
-def _login_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).username
-    except ValueError:
-        return None
+    return _parts(url).password is not None
 
 
 def prompt(text: str) -> str:
@@ -110,4 +85,4 @@ def prompt(text: str) -> str:
         with terminable():
             return getpass.getpass(f"{text}: ", sys.stderr)
     except EOFError:
-        raise CommandFailed("no passcode was entered", ExitCode.USAGE) from None
+        raise InvalidUsage("no passcode was entered") from None

@@ -10,29 +10,20 @@ import click
 
 from trio_stomp.cli.bench import percentile
 from trio_stomp.cli.commands import command, option
-from trio_stomp.cli.options import SECONDS, gathered, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
-from trio_stomp.cli.terminal import Output, duration
+from trio_stomp.cli.options import COUNT, SECONDS, gathered, json_option, link_of, link_options
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
+from trio_stomp.cli.terminal import Output, counted, duration
 from trio_stomp.client import Client
 from trio_stomp.errors import CommitTimeout, OperationTimeout, OutcomeUnknown, TransactionLost
 from trio_stomp.printable import one_line
 from trio_stomp.runtime import current_time
 
-__all__ = ["Ping", "ping"]
+__all__ = ["ping"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Ping:
-    """Round trips, and how long each took.
-
-    Attributes:
-        count: How many to make; None: until Ctrl-C.
-        interval: Seconds from one to the next.
-        timeout: Seconds to wait for an answer.
-        as_json: Print lines of JSON.
-        seconds: How long each answer took.
-        lost: How many were not answered.
-    """
+class _Ping:
+    """The options of `ping`, how long each answer took, and how many were lost."""
 
     count: int | None
     interval: float
@@ -43,11 +34,6 @@ class Ping:
 
     async def run(self, client: Client, output: Output) -> None:
         """Make the round trips.
-
-        Raises:
-            ConnectionLost: The connection is lost, and there is no ``reconnect=``.
-            BrokerError: The broker refused the transaction.
-            BrokenPipeError: The output was closed.
 
         Cancellation: the answer to the last one is not counted.
         """
@@ -72,9 +58,7 @@ class Ping:
             await output.write((json.dumps(line) if self.as_json else text).encode() + b"\n")
 
     def __str__(self) -> str:
-        """The result in one line, as `duration` formats it."""
-        sent = len(self.seconds) + self.lost
-        text = f"{sent} {'round trip' if sent == 1 else 'round trips'}, {self.lost} without an answer"
+        text = f"{counted(len(self.seconds) + self.lost, 'round trip')}, {self.lost} without an answer"
         if not self.seconds:
             return text
         within = ", ".join(f"{each} % within {duration(percentile(self.seconds, each))}" for each in (50, 90, 99))
@@ -83,31 +67,28 @@ class Ping:
 
 
 @command(
-    "ping",
-    "Measure how long the broker takes to answer.",
     "trio-stomp ping --count 10",
     "trio-stomp ping --interval 100ms --reconnect --json",
 )
-@option("Measurement", "--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N round trips.")
+@option("Measurement", "--count", "-n", type=COUNT, metavar="N", help="Stop after N round trips.")
 @option("Measurement", "--interval", type=SECONDS, default=1.0, help="The time from an answer to the next round trip.")
 @option("Measurement", "--timeout", "-w", type=SECONDS, default=10.0, help="How long to wait for an answer.")
-@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print lines of JSON.")
+@json_option("Print lines of JSON.")
 @link_options
-@click.pass_context
-def ping(context: click.Context, /, **_options: object) -> None:
+def ping(context: click.Context) -> None:
     """Measure how long the broker takes to answer, until Ctrl-C.
 
     Each round trip is an empty transaction: BEGIN, and COMMIT with a receipt. It needs no queue and leaves nothing
     behind. The last line says how long half of them took, nine in ten, and 99 in a hundred.
     """
-    wanted, link = gathered(Ping, context), link_of(context)
+    wanted, link = gathered(_Ping, context), link_of(context)
 
     async def work(stop: Stop) -> None:
         stop.code = ExitCode.OK
         output = Output.standard()
         async with link.connect() as client:
             if not client.profile.has_transactions:
-                raise CommandFailed(f"{client.profile.name} has no transactions, so it answers none", ExitCode.USAGE)
+                raise InvalidUsage(f"{client.profile.name} has no transactions, so it answers none")
             with stop.work():
                 await wanted.run(client, output)
             if not wanted.as_json:

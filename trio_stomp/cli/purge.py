@@ -8,27 +8,24 @@ from functools import partial
 
 import click
 
-from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.commands import command, flag
 from trio_stomp.cli.move import Move, run_move, selection_options
 from trio_stomp.cli.options import gathered, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, run
+from trio_stomp.cli.running import InvalidUsage, run
 from trio_stomp.cli.terminal import is_terminal
 
 __all__ = ["purge"]
 
 
 @command(
-    "purge",
-    "Remove messages from a queue.",
     "trio-stomp purge /queue/orders.test --yes",
     "trio-stomp purge /queue/dlq --match shop=7 --grep tea --count 10",
 )
 @click.argument("source", metavar="QUEUE")
-@option("Confirmation", "--yes", "-y", is_flag=True, help="Do not ask.")
+@flag("Confirmation", "--yes", "-y", help="Do not ask.")
 @selection_options
 @link_options
-@click.pass_context
-def purge(context: click.Context, /, **_options: object) -> None:
+def purge(context: click.Context) -> None:
     """Remove the messages of QUEUE, those that no other consumer holds.
 
     They are received and acknowledged in transactions, which every broker can do, so it also works for some of the
@@ -38,7 +35,7 @@ def purge(context: click.Context, /, **_options: object) -> None:
     wanted.check()
     if not context.params["yes"]:
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-            raise CommandFailed("this removes messages; pass --yes to do it without being asked", ExitCode.USAGE)
+            raise InvalidUsage("this removes messages; pass --yes to do it without being asked")
         which = "the messages" if not (wanted.match or wanted.grep or wanted.count) else "the selected messages"
         click.confirm(f"Remove {which} of {wanted.source}?", abort=True, err=True)
     run(partial(run_move, wanted, link_of(context), "removing"))

@@ -12,24 +12,25 @@ import anyio
 import click
 
 from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.messages import require_all
 from trio_stomp.cli.options import (
+    PAIRS,
     SECONDS,
     Link,
     count_option,
     gathered,
     link_of,
     link_options,
-    match_of,
     timeout_option,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
-from trio_stomp.cli.spool import using_spool
-from trio_stomp.cli.terminal import Advance, progress, say
+from trio_stomp.cli.spool import spool_option, using_spool
+from trio_stomp.cli.terminal import Advance, counted, progress, say
 from trio_stomp.client import Client, Reconnect, connect
 from trio_stomp.errors import OperationTimeout
 from trio_stomp.printable import one_line
 
-__all__ = ["ReceiveArguments", "receive"]
+__all__ = ["receive"]
 
 # Without --timeout: how often the status in the spool says that nothing comes.
 _IDLE: Final = 1.0
@@ -37,18 +38,8 @@ _LARGEST_DELAY: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiveArguments:
-    """What to receive, and where to.
-
-    Attributes:
-        destination: What to subscribe to.
-        spool: Where the rows are kept.
-        option: Options of the Spark source that concern receiving.
-        spool_option: Arguments of the spool's file system.
-        count: Stop after this many messages.
-        timeout: Stop after this many seconds without a message.
-        outage: Fail after this many seconds without a broker, or without a spool that can be written to.
-    """
+class _Arguments:
+    """The arguments and options of `receive`."""
 
     destination: str
     spool: str
@@ -64,11 +55,6 @@ class ReceiveArguments:
         if self.spool_option:
             options["spoolOptions"] = json.dumps(dict(self.spool_option))
         return options
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether only a signal ends it in order."""
-        return self.count is None and self.timeout is None
 
 
 class _Reached:
@@ -99,7 +85,7 @@ class _Received:
         rows: How many rows are in the spool.
     """
 
-    def __init__(self, arguments: ReceiveArguments, stop: Stop, advance: Advance) -> None:
+    def __init__(self, arguments: _Arguments, stop: Stop, advance: Advance) -> None:
         self._arguments = arguments
         self._stop = stop
         self._advance = advance
@@ -108,19 +94,7 @@ class _Received:
         self.rows = 0
 
     def __str__(self) -> str:
-        """What was done, in one line."""
-        noun = "message" if self.rows == 1 else "messages"
-        return f"{self.rows} {noun} received into {one_line(self._arguments.spool)}"
-
-    def check(self) -> None:
-        """Check that there were as many as were asked for.
-
-        Raises:
-            CommandFailed: There were not.
-        """
-        count = self._arguments.count
-        if count is not None and self.rows < count:
-            raise CommandFailed(f"only {self.rows} of {count} messages came in time", ExitCode.TIMED_OUT)
+        return f"{counted(self.rows, 'message')} received into {one_line(self._arguments.spool)}"
 
     def wrote(self, shard: str, last: int, /) -> None:
         """Rows up to this one are in the spool, and acknowledged."""
@@ -141,7 +115,7 @@ class _Received:
             yield
 
 
-async def _receive(arguments: ReceiveArguments, link: Link, received: _Received) -> None:
+async def _receive(arguments: _Arguments, link: Link, received: _Received) -> None:
     with using_spool("receive"):
         from trio_stomp.spark import run_receiver  # noqa: PLC0415  # see using_spool
 
@@ -160,8 +134,6 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
 
 
 @command(
-    "receive",
-    "Receive messages into a spool, for Spark.",
     "trio-stomp receive /queue/orders --spool /data/spool",
     "trio-stomp receive /queue/orders --spool s3://bucket/spool --timeout 5",
     "trio-stomp receive /queue/orders --spool /data/spool --option segmentFormat=parquet --option maxSpoolBytes=1g",
@@ -174,21 +146,12 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
     metavar="LOCATION",
     help="Where to: an absolute path, or a URI such as s3://bucket/spool.",
 )
-@option(
-    "Spool",
-    "--spool-option",
-    type=match_of,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
-)
+@spool_option
 @option(
     "Spool",
     "--option",
     "-o",
-    type=match_of,
-    multiple=True,
-    metavar="NAME=VALUE",
+    **PAIRS,
     help="An option of the Spark source that concerns receiving, such as prefetch=500.",
 )
 @count_option
@@ -201,8 +164,7 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
     help="Fail after this time without the broker, or without a spool that can be written to.",
 )
 @link_options
-@click.pass_context
-def receive(context: click.Context, /, **_options: object) -> None:
+def receive(context: click.Context) -> None:
     """Receive the messages of DESTINATION into a spool, until Ctrl-C or SIGTERM.
 
     A message is acknowledged when it is in the spool. A Spark query reads them with the options subscribe=DESTINATION,
@@ -210,11 +172,12 @@ def receive(context: click.Context, /, **_options: object) -> None:
 
     It reconnects when the connection is lost, with or without --reconnect.
     """
-    arguments = gathered(ReceiveArguments, context)
+    arguments = gathered(_Arguments, context)
     link = link_of(context)
 
     async def work(stop: Stop) -> None:
-        if arguments.is_endless:
+        if arguments.count is None and arguments.timeout is None:
+            # Only a signal ends it in order.
             stop.code = ExitCode.OK
         with progress("receiving", arguments.count) as advance:
             received = _Received(arguments, stop, advance)
@@ -225,6 +188,6 @@ def receive(context: click.Context, /, **_options: object) -> None:
                     # Whatever happened, these are in the spool.
                     click.echo(received)
         if stop.signal is None:
-            received.check()
+            require_all(received.rows, arguments.count)
 
     run(work)

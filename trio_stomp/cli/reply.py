@@ -10,30 +10,27 @@ import anyio
 import anyio.to_thread
 import click
 
-from trio_stomp.cli.commands import command, option
-from trio_stomp.cli.messages import take_batch
-from trio_stomp.cli.options import count_option, gathered, header_of, link_of, link_options, timeout_option
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
+from trio_stomp.cli.commands import command, flag, option
+from trio_stomp.cli.messages import require_all, take_batch
+from trio_stomp.cli.options import (
+    content_type_option,
+    count_option,
+    gathered,
+    header_option,
+    link_of,
+    link_options,
+    timeout_option,
+)
+from trio_stomp.cli.running import InvalidUsage, Stop, report, run
 from trio_stomp.cli.terminal import say
 from trio_stomp.client import Message
 
-__all__ = ["ReplyArguments", "reply"]
+__all__ = ["reply"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyArguments:
-    """The arguments of `reply`.
-
-    Attributes:
-        destination: Where requests come.
-        body: The same reply to all of them; None: as `shell` or `echo` say.
-        shell: A command line for the shell, which makes the reply.
-        echo: The reply is the request.
-        header: Additional headers.
-        content_type: MIME type of the replies.
-        count: Stop after this many requests.
-        timeout: Stop after this many seconds without one.
-    """
+class _Arguments:
+    """The arguments and options of `reply`."""
 
     destination: str
     body: str | None
@@ -45,26 +42,17 @@ class ReplyArguments:
     timeout: float | None
 
     def check(self) -> None:
-        """Check that there is one way to make replies.
-
-        Raises:
-            CommandFailed: There is none, or more than one.
-        """
+        """Check that there is one way to make replies."""
         if (self.body is not None) + (self.shell is not None) + self.echo != 1:
-            raise CommandFailed("pass the reply as an argument, or --shell, or --echo: one of them", ExitCode.USAGE)
+            raise InvalidUsage("pass the reply as an argument, or --shell, or --echo: one of them")
 
     async def answer(self, request: Message) -> None:
         """Send the reply to a request.
 
-        Raises:
-            LocalProtocolError: The message has no ``reply-to``.
-            StompError: As `Message.reply`.
-
         Cancellation: there may be no reply; the request is delivered again.
         """
-        headers, body = list(self.header), self.body or ""
-        content_type = self.content_type
-        made: bytes | str = body
+        headers, content_type = list(self.header), self.content_type
+        made: bytes | str = self.body or ""
         if self.echo:
             made, content_type = request.body, content_type or request.content_type
         elif self.shell is not None:
@@ -82,8 +70,6 @@ def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
 
 
 @command(
-    "reply",
-    "Answer requests.",
     "trio-stomp reply /queue/health ok",
     "trio-stomp reply /queue/upper --shell 'tr a-z A-Z' --content-type text/plain",
     "trio-stomp reply /queue/ping --echo --count 10",
@@ -97,21 +83,20 @@ def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
     metavar="COMMAND",
     help="Run this in the shell for each request: it reads the request, and what it prints is the reply.",
 )
-@option("Reply", "--echo", is_flag=True, help="Reply with the request itself.")
-@option("Reply", "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header of the replies.")
-@option("Reply", "--content-type", "-t", metavar="TYPE", help="The MIME type of the replies.")
+@flag("Reply", "--echo", help="Reply with the request itself.")
+@header_option("Reply", "A header of the replies.")
+@content_type_option("Reply", "The MIME type of the replies.")
 @count_option
 @timeout_option
 @link_options
-@click.pass_context
-def reply(context: click.Context, /, **_options: object) -> None:
+def reply(context: click.Context) -> None:
     """Answer the requests at DESTINATION, one after the other, until Ctrl-C.
 
     Each reply goes where the header reply-to of its request says, with the correlation-id of the request, as trio-stomp
     request and the clients of most languages expect. A request is acknowledged when its reply is sent. If the command
     of --shell fails, what it has printed is the reply, with the header exit-status.
     """
-    arguments = gathered(ReplyArguments, context)
+    arguments = gathered(_Arguments, context)
     arguments.check()
     link = link_of(context)
 
@@ -127,8 +112,7 @@ def reply(context: click.Context, /, **_options: object) -> None:
                     async with batch[0] as request:
                         await arguments.answer(request)
                     answered += 1
-        if arguments.count is not None and answered < arguments.count and stop.signal is None:
-            why = f"only {answered} of {arguments.count} requests came in time"
-            raise CommandFailed(why, ExitCode.TIMED_OUT)
+        if stop.signal is None:
+            require_all(answered, arguments.count, "requests")
 
     run(work)

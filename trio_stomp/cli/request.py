@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.commands import command, flag, option
 from trio_stomp.cli.layouts import Layout, layout_options
 from trio_stomp.cli.message_input import STANDARD_INPUT, read_whole
-from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.options import (
+    SECONDS,
+    content_type_option,
+    file_option,
+    gathered,
+    header_option,
+    link_of,
+    link_options,
+    text_option,
+)
+from trio_stomp.cli.running import InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import Output
-from trio_stomp.client import Client, Message
 
-__all__ = ["RequestArguments", "request"]
+__all__ = ["request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestArguments:
-    """The arguments of `request`.
-
-    Attributes:
-        destination: Where to send the request.
-        body: The body; None: read it.
-        file: The file to read it from.
-        text: The input is UTF-8 text.
-        empty: Standard input may be empty.
-        header: Additional headers.
-        content_type: MIME type of the request.
-        timeout: Seconds to wait for the reply.
-        reply_to: Where the reply goes; None: to a temporary destination.
-    """
+class _Arguments:
+    """The arguments and options of `request`."""
 
     destination: str
     body: str | None
@@ -43,69 +40,33 @@ class RequestArguments:
     content_type: str | None
     timeout: float
     reply_to: str | None
-    empty: bool = False
+    empty: bool
 
     async def read_body(self) -> bytes | str:
         """Return the body of the request.
-
-        Raises:
-            CommandFailed: Two were given, or it cannot be read.
 
         Cancellation: does not wait for more input.
         """
         if self.body is not None:
             if self.file is not None:
-                raise CommandFailed("pass the body as an argument or with --file, not both", ExitCode.USAGE)
+                raise InvalidUsage("pass the body as an argument or with --file, not both")
             await anyio.lowlevel.checkpoint()
             return self.body
-        octets = await read_whole(self.file or STANDARD_INPUT, empty=self.empty)
-        if not self.text:
-            return octets
-        try:
-            return octets.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise CommandFailed(f"--text requires UTF-8 input: {error}") from None
-
-    async def ask(self, client: Client, body: bytes | str) -> Message:
-        """Send the request, and return the reply.
-
-        Raises:
-            StompError: As `Client.request`.
-
-        Cancellation: the request may have been sent.
-        """
-        return await client.request(
-            self.destination,
-            body,
-            timeout=self.timeout,
-            reply_to=self.reply_to,
-            headers=self.header,
-            content_type=self.content_type,
-        )
+        read = partial(read_whole, self.file or STANDARD_INPUT, text=self.text, empty=self.empty)
+        return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
 
 
 @command(
-    "request",
-    "Send a request, and print the reply.",
     "trio-stomp request /queue/double 21 --timeout 5",
     "trio-stomp request /queue/prices --file query.json --content-type application/json --json",
 )
 @click.argument("destination")
 @click.argument("body", required=False)
-@option(
-    "Input",
-    "--file",
-    "-f",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Send this file; - means standard input.",
-)
-@option("Input", "--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
-@option("Input", "--empty", is_flag=True, help="Send an empty request if standard input is empty.")
-@option(
-    "Message", "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header of the request."
-)
-@option("Message", "--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
+@file_option(multiple=False)
+@text_option
+@flag("Input", "--empty", help="Send an empty request if standard input is empty.")
+@header_option("Message", "A header of the request.")
+@content_type_option("Message", "The MIME type of the body.")
 @option("Reply", "--timeout", "-w", type=SECONDS, default=10.0, help="How long to wait for the reply.")
 @option(
     "Reply",
@@ -115,14 +76,13 @@ class RequestArguments:
 )
 @layout_options
 @link_options
-@click.pass_context
-def request(context: click.Context, /, **_options: object) -> None:
+def request(context: click.Context) -> None:
     """Send a request to DESTINATION, and print the reply.
 
     Without BODY, the request is read from standard input or a file. It has the headers reply-to and correlation-id:
     the service sends its reply to the one, with the other.
     """
-    arguments, layout = gathered(RequestArguments, context), gathered(Layout, context)
+    arguments, layout = gathered(_Arguments, context), gathered(Layout, context)
     layout.check()
     link = link_of(context)
 
@@ -130,7 +90,14 @@ def request(context: click.Context, /, **_options: object) -> None:
         output = Output.standard()
         body = await arguments.read_body()
         async with link.connect() as client:
-            reply = await arguments.ask(client, body)
+            reply = await client.request(
+                arguments.destination,
+                body,
+                timeout=arguments.timeout,
+                reply_to=arguments.reply_to,
+                headers=arguments.header,
+                content_type=arguments.content_type,
+            )
         await output.write(layout.show(reply, for_terminal=output.is_terminal))
 
     run(work)

@@ -35,9 +35,9 @@ __all__ = [
     "AsyncCommand",
     "CommandFailed",
     "ExitCode",
+    "InvalidUsage",
     "Stop",
     "ending",
-    "exit_code_of",
     "is_closed_output",
     "is_unwritable_output",
     "report",
@@ -47,50 +47,44 @@ __all__ = [
 
 
 class ExitCode(enum.IntEnum):
-    """The exit statuses; from 128 on, they are those of shells for signals.
-
-    Attributes:
-        OK: Success.
-        FAILED: The broker refused something, or the input is invalid.
-        USAGE: Invalid arguments; nothing was sent.
-        NOT_CONNECTED: No connection could be made.
-        REFUSED: The broker refused the login or the virtual host.
-        LOST: The connection was lost.
-        TIMED_OUT: Timeout.
-        NOT_CONFIRMED: The broker did not confirm something, which may or may not have arrived.
-        INTERRUPTED: Ctrl-C.
-        PIPE_CLOSED: The reader of the output, such as ``head``, closed it.
-        TERMINATED: SIGTERM.
-    """
+    """The exit statuses; from 128 on, they are those of shells for signals."""
 
     OK = 0
+    # The broker refused something, or the input is invalid.
     FAILED = 1
-    # click uses it for arguments that it cannot parse.
+    # Invalid arguments; nothing was sent. click uses it for arguments that it cannot parse.
     USAGE = 2
     NOT_CONNECTED = 3
+    # The broker refused the login or the virtual host.
     REFUSED = 4
+    # The connection was lost.
     LOST = 5
     TIMED_OUT = 6
+    # The broker did not confirm something, which may or may not have arrived.
     NOT_CONFIRMED = 7
     INTERRUPTED = 130
+    # The reader of the output, such as ``head``, closed it.
     PIPE_CLOSED = 141
     TERMINATED = 143
 
 
 class CommandFailed(Exception):
-    """The command cannot continue.
-
-    Attributes:
-        code: The exit status.
-    """
+    """The command cannot continue; `code` is its exit status."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         self.code = code
         super().__init__(message)
 
 
+class InvalidUsage(CommandFailed):
+    """The arguments, or what they name, cannot be used; nothing was sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.USAGE)
+
+
 # The first match is used, so subclasses come first.
-_BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
+_BY_KIND: Final[tuple[tuple[type[StompError], ExitCode], ...]] = (
     (AuthenticationError, ExitCode.REFUSED),
     (ConnectError, ExitCode.NOT_CONNECTED),
     (ConnectionLost, ExitCode.LOST),
@@ -103,8 +97,7 @@ _BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
 )
 
 
-def exit_code_of(error: StompError | CommandFailed) -> ExitCode:
-    """Return the exit status for an error."""
+def _exit_code_of(error: StompError | CommandFailed) -> ExitCode:
     if isinstance(error, CommandFailed):
         return error.code
     return next((code for kind, code in _BY_KIND if isinstance(error, kind)), ExitCode.FAILED)
@@ -137,21 +130,16 @@ class Stop:
             finally:
                 self._work = None
 
-    @contextmanager
-    def everything(self) -> Generator[None]:
+    def everything(self) -> anyio.CancelScope:
         """The block that the second signal cancels, or the first outside of `work`."""
-        with self._everything:
-            yield
+        return self._everything
 
     def request(self, number: signal.Signals) -> None:
         """Handle a signal."""
         first = self.signal is None
         if first:
             self.signal = number
-        if first and self._work is not None:
-            self._work.cancel()
-        else:
-            self._everything.cancel()
+        (self._work if first and self._work is not None else self._everything).cancel()
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
         """Handle signals until canceled."""
@@ -164,12 +152,7 @@ AsyncCommand = Callable[[Stop], Awaitable[ExitCode | None]]
 
 
 def run(command: AsyncCommand) -> None:
-    """Run a command on trio, and exit with its status unless that is 0.
-
-    Raises:
-        StompError: The command failed; `ending` turns this into a message and an exit status.
-        CommandFailed: Likewise.
-    """
+    """Run a command on trio, and exit with its status unless that is 0. What it raises is for `ending`."""
     code = anyio.run(_supervise, command, backend="trio")
     if code is not ExitCode.OK:
         sys.exit(code)
@@ -204,10 +187,9 @@ def ending() -> Generator[None]:
         except (click.Abort, KeyboardInterrupt):
             sys.exit(ExitCode.INTERRUPTED)
         except (StompError, CommandFailed) as error:
-            report(str(error))
-            for note in getattr(error, "__notes__", ()):
-                report(str(note))
-            sys.exit(exit_code_of(error))
+            for text in (error, *getattr(error, "__notes__", ())):
+                report(str(text))
+            sys.exit(_exit_code_of(error))
     except OSError as error:
         if is_closed_output(error):
             _forget_output()

@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from typing_extensions import TypeIs
 
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.running import CommandFailed, InvalidUsage
 
 __all__ = ["ContextStore", "PasscodePlace", "SavedContext", "is_array", "is_object", "keyring"]
 
@@ -50,27 +50,19 @@ _MOST_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SavedContext:
-    """A broker to connect to by name.
-
-    Attributes:
-        options: The values of options as JSON values, by the names of their parameters.
-        passcode: Where the passcode is.
-    """
+    """A broker to connect to by name: JSON values of options, by the names of their parameters."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     passcode: PasscodePlace = PasscodePlace.NOWHERE
 
 
 class ContextStore:
-    """The contexts that a user has saved.
-
-    Args:
-        folder: Where the files are.
-    """
+    """The contexts that a user has saved in a folder. Each method fails if their files cannot be used."""
 
     def __init__(self, folder: Path) -> None:
         self._contexts = folder / "contexts.json"
-        self._passcodes = folder / "passcodes.json"
+        # If there is no keyring.
+        self.passcode_file = folder / "passcodes.json"
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ, *, windows: bool = os.name == "nt") -> Self:
@@ -82,104 +74,69 @@ class ContextStore:
         return cls(Path(base) / "trio-stomp")
 
     @property
-    def passcode_file(self) -> Path:
-        """The file for passcodes, if there is no keyring."""
-        return self._passcodes
-
-    @property
     def in_use(self) -> str | None:
-        """The context that `use` chose.
-
-        Raises:
-            CommandFailed: The file cannot be read.
-        """
+        """The context that `use` chose."""
         found = _read(self._contexts).get("in_use")
         if found is None or isinstance(found, str):
             return found
         raise _broken(self._contexts, "in_use is not a name")
 
     def all(self) -> dict[str, SavedContext]:
-        """Return all contexts by name.
-
-        Raises:
-            CommandFailed: The file cannot be read.
-        """
+        """Return all contexts by name."""
         found = _read(self._contexts).get("contexts", {})
         if not is_object(found):
             raise _broken(self._contexts, "contexts is not an object")
         return {name: self._context(name, entry) for name, entry in sorted(found.items())}
 
     def _context(self, name: str, entry: object) -> SavedContext:
-        if _NAME.fullmatch(name) and is_object(entry):
-            options, passcode = entry.get("options"), entry.get("passcode")
-            is_whole = is_object(options) and all(map(_is_option, options.values()))
-            if is_object(options) and is_whole and passcode in list(PasscodePlace):
-                return SavedContext(options, PasscodePlace(str(passcode)))
+        if _NAME.fullmatch(name) and is_object(entry) and entry.get("passcode") in list(PasscodePlace):
+            options = entry.get("options")
+            if is_object(options) and all(map(_is_option, options.values())):
+                return SavedContext(options, PasscodePlace(str(entry["passcode"])))
         raise _broken(self._contexts, f"{name!r} is not a context")
 
     def find(self, name: str) -> SavedContext:
-        """Return the context of this name.
-
-        Raises:
-            CommandFailed: There is no such context.
-        """
+        """Return the context of this name, or fail."""
         contexts = self.all()
         if name not in contexts:
             known = f"there are: {', '.join(contexts)}" if contexts else "there are none yet: trio-stomp context add"
-            raise CommandFailed(f"no context {name!r}; {known}", ExitCode.USAGE)
+            raise InvalidUsage(f"no context {name!r}; {known}")
         return contexts[name]
 
     def passcode_of(self, name: str) -> str | None:
-        """Return the saved passcode of a context; None if there is none.
-
-        Raises:
-            CommandFailed: It cannot be read, or other users can read its file.
-        """
+        """Return the saved passcode of a context; None if there is none."""
         place = self.find(name).passcode
         if place is PasscodePlace.NOWHERE:
             return None
-        found: object = (
-            _keyring_of(name, "get_password") if place is PasscodePlace.KEYRING else _read(self._passcodes).get(name)
-        )
+        in_keyring = place is PasscodePlace.KEYRING
+        found = _keyring_of(name, "get_password") if in_keyring else _read(self.passcode_file).get(name)
         if not isinstance(found, str):
-            where = "the keyring" if place is PasscodePlace.KEYRING else self._passcodes
-            raise CommandFailed(f"{where} has no passcode for {name!r}; add the context again", ExitCode.USAGE)
+            where = "the keyring" if in_keyring else self.passcode_file
+            raise InvalidUsage(f"{where} has no passcode for {name!r}; add the context again")
         return found
 
     def add(self, name: str, options: Mapping[str, object], passcode: str | None, place: PasscodePlace) -> None:
-        """Save a context, in place of one of the same name.
-
-        Raises:
-            CommandFailed: The name is invalid, or it cannot be saved.
-        """
+        """Save a context, in place of one of the same name."""
         if not _NAME.fullmatch(name):
-            raise CommandFailed(f"invalid name {name!r}; use letters, digits and . _ -", ExitCode.USAGE)
+            raise InvalidUsage(f"invalid name {name!r}; use letters, digits and . _ -")
         contexts = self.all()
         if name in contexts:
             self._forget_passcode(name, contexts[name])
         if passcode is not None and place is PasscodePlace.KEYRING:
             _keyring_of(name, "set_password", passcode)
         elif passcode is not None:
-            _write(self._passcodes, {**_read(self._passcodes), name: passcode})
+            _write(self.passcode_file, {**_read(self.passcode_file), name: passcode})
         where = PasscodePlace.NOWHERE if passcode is None else place
         self._save({**contexts, name: SavedContext(options, where)}, self.in_use)
 
     def use(self, name: str | None) -> None:
-        """Choose the context for commands that name none; None: no context.
-
-        Raises:
-            CommandFailed: There is no such context.
-        """
+        """Choose the context for commands that name none; None: no context."""
         if name is not None:
             self.find(name)
         self._save(self.all(), name)
 
     def remove(self, name: str) -> None:
-        """Remove a context, and its passcode.
-
-        Raises:
-            CommandFailed: There is no such context.
-        """
+        """Remove a context, and its passcode."""
         self._forget_passcode(name, self.find(name))
         contexts = self.all()
         del contexts[name]
@@ -189,7 +146,7 @@ class ContextStore:
         if context.passcode is PasscodePlace.KEYRING:
             _keyring_of(name, "delete_password")
         elif context.passcode is PasscodePlace.FILE:
-            _write(self._passcodes, {each: text for each, text in _read(self._passcodes).items() if each != name})
+            _write(self.passcode_file, {each: text for each, text in _read(self.passcode_file).items() if each != name})
 
     def _save(self, contexts: Mapping[str, SavedContext], in_use: str | None) -> None:
         entries = {name: {"options": each.options, "passcode": each.passcode} for name, each in contexts.items()}
@@ -207,8 +164,8 @@ def is_array(value: object) -> TypeIs[list[object]]:
     return isinstance(value, list)
 
 
-def _broken(file: Path, why: str) -> CommandFailed:
-    return CommandFailed(f"{file} is damaged; fix or delete it: {why}", ExitCode.USAGE)
+def _broken(file: Path, why: str) -> InvalidUsage:
+    return InvalidUsage(f"{file} is damaged; fix or delete it: {why}")
 
 
 def _is_option(value: object) -> bool:
@@ -227,18 +184,17 @@ def _read(file: Path) -> dict[str, object]:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):
             # Reading a pipe or a device might never end.
-            raise CommandFailed(f"{file} cannot be read: it is not a regular file", ExitCode.USAGE)
+            raise InvalidUsage(f"{file} cannot be read: it is not a regular file")
         # Windows protects this folder from other users by other means than the mode.
         if os.name != "nt" and status.st_mode & _OTHERS:
-            remedy = f"chmod 600 {shlex.quote(str(file))}"
-            raise CommandFailed(f"other users can read {file}. Run: {remedy}", ExitCode.USAGE)
+            raise InvalidUsage(f"other users can read {file}. Run: chmod 600 {shlex.quote(str(file))}")
         if status.st_size > _MOST_BYTES:
             raise _broken(file, f"it has {status.st_size} bytes, and {_MOST_BYTES} are plenty")
         found: object = json.loads(file.read_text("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise CommandFailed(f"{file} cannot be read: {error.strerror}", ExitCode.USAGE) from None
+        raise InvalidUsage(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         # Its text would show bytes of the file.
         raise _broken(file, "it is not UTF-8 text") from None
@@ -294,7 +250,7 @@ def _keyring_of(name: str, verb: str, *arguments: str) -> object:
     module = keyring()
     if module is None:
         why = "it requires the package keyring and a keyring of the system"
-        raise CommandFailed(f"the passcode of {name!r} is in the keyring: {why}", ExitCode.USAGE)
+        raise InvalidUsage(f"the passcode of {name!r} is in the keyring: {why}")
     errors = importlib.import_module("keyring.errors")
     try:
         result: object = getattr(module, verb)(_SERVICE, name, *arguments)

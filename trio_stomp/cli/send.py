@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,17 +19,28 @@ import anyio
 import click
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.commands import command, flag, option
 from trio_stomp.cli.layouts import MessageFormat, now
-from trio_stomp.cli.message_input import LINE_END, STANDARD_INPUT, LineInput, WholeInput
+from trio_stomp.cli.message_input import LINE_END, STANDARD_INPUT, body_of, read_lines, read_whole
 from trio_stomp.cli.messages import from_line
-from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
-from trio_stomp.cli.terminal import Advance, is_terminal, progress, say
+from trio_stomp.cli.options import (
+    COUNT,
+    IN_FLIGHT,
+    SECONDS,
+    content_type_option,
+    file_option,
+    gathered,
+    header_option,
+    link_of,
+    link_options,
+    text_option,
+)
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, report, run
+from trio_stomp.cli.terminal import Advance, counted, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
 from trio_stomp.runtime import current_time, open_background_nursery
 
-__all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receipts", "send"]
+__all__ = ["require_receipts", "send"]
 
 # Checks during `patience`: a timeout is late by a tenth at most.
 _LOOKS: Final = 10
@@ -44,38 +55,40 @@ _FIELD: Final = re.compile(r"\{(?:n|time|uuid)\}")
 
 
 def require_receipts(client: Client) -> None:
-    """Refuse to wait for receipts from a broker that sends none.
-
-    Raises:
-        CommandFailed: This broker sends no RECEIPT.
-    """
+    """Refuse to wait for receipts from a broker that sends none."""
     if not client.profile.confirms:
-        raise CommandFailed(f"{client.profile.name} sends no RECEIPT; use --no-receipt", ExitCode.USAGE)
+        raise InvalidUsage(f"{client.profile.name} sends no RECEIPT; use --no-receipt")
 
 
 @asynccontextmanager
-async def open_patient_publisher(client: Client, max_in_flight: int, patience: float) -> AsyncGenerator[Publisher]:
+async def _open_patient_publisher(client: Client, max_in_flight: int, patience: float) -> AsyncGenerator[Publisher]:
     """A publisher that fails when the broker stops confirming.
 
     Args:
         client: The client.
         max_in_flight: How many messages may await their RECEIPT.
         patience: Seconds without a confirmation, while connected and with messages in flight, after which it fails.
-
-    Raises:
-        CommandFailed: The broker confirms nothing, or sends no RECEIPT.
-        StompError: As `Client.publisher`.
-
-    Cancellation: as `Client.publisher`.
     """
     require_receipts(client)
-    watch = _Watch(client, patience)
+    is_over = False
+
+    async def watch(publisher: Publisher, scope: anyio.CancelScope) -> None:
+        nonlocal is_over
+        confirmed, since = publisher.confirmed, current_time()
+        while current_time() - since < patience:
+            is_connected = client.state.phase is Phase.CONNECTED
+            if publisher.confirmed != confirmed or not publisher.in_flight or not is_connected:
+                confirmed, since = publisher.confirmed, current_time()
+            await anyio.sleep(patience / _LOOKS)
+        is_over = True
+        scope.cancel()
+
     # It also watches while the publisher waits for the last confirmations.
     with anyio.CancelScope() as scope:
         async with open_background_nursery() as nursery, client.publisher(max_in_flight) as publisher:
-            nursery.start_soon(watch.run, publisher, scope)
+            nursery.start_soon(watch, publisher, scope)
             yield publisher
-    if watch.is_over:
+    if is_over:
         msg = (
             f"no confirmation for {patience:g} s (--patience); what was sent may have arrived. "
             "If the broker sends no RECEIPT, use --no-receipt"
@@ -83,36 +96,8 @@ async def open_patient_publisher(client: Client, max_in_flight: int, patience: f
         raise CommandFailed(msg, ExitCode.TIMED_OUT)
 
 
-class _Watch:
-    """Cancels a scope when the broker has confirmed nothing for `patience` seconds.
-
-    Attributes:
-        is_over: Whether that happened.
-    """
-
-    def __init__(self, client: Client, patience: float) -> None:
-        self._client = client
-        self._patience = patience
-        self.is_over = False
-
-    async def run(self, publisher: Publisher, scope: anyio.CancelScope) -> None:
-        """Check a few times in each span of patience."""
-        confirmed, since = publisher.confirmed, current_time()
-        while current_time() - since < self._patience:
-            is_connected = self._client.state.phase is Phase.CONNECTED
-            if publisher.confirmed != confirmed or not publisher.in_flight or not is_connected:
-                confirmed, since = publisher.confirmed, current_time()
-            await anyio.sleep(self._patience / _LOOKS)
-        self.is_over = True
-        scope.cancel()
-
-
 def delimiter_of(value: str | bytes) -> bytes:
-    """Read a delimiter, with the escapes of format strings.
-
-    Raises:
-        click.BadParameter: It is empty, or has fields.
-    """
+    """Read a delimiter, with the escapes of format strings, but without fields."""
     # click also converts values that it has converted before.
     if isinstance(value, bytes):
         return value
@@ -123,32 +108,8 @@ def delimiter_of(value: str | bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendArguments:
-    """The arguments of `send`.
-
-    Attributes:
-        destination: Where to send.
-        body: Bodies, one message each.
-        file: Files.
-        lines: Each line of the files is a message.
-        delimiter: What ends a message in the files, instead of a line feed.
-        json_lines: Each line is a message as JSON.
-        text: The input is UTF-8 text; otherwise bytes.
-        empty: Standard input may be empty.
-        header: Additional headers.
-        content_type: MIME type of the bodies.
-        persistent: Keep the messages when the broker restarts.
-        ttl: Seconds after which messages expire.
-        priority: Their priority.
-        delay: Seconds for which the broker holds them back.
-        group: The message group.
-        template: Fill in ``{n}``, ``{time}`` and ``{uuid}`` in bodies and headers.
-        count: Send each message this many times.
-        rate: Send at most this many messages per second.
-        receipt: Wait for the broker's confirmation.
-        in_flight: How many messages may await confirmation.
-        patience: Give up after this many seconds without a confirmation.
-    """
+class _Arguments:
+    """The arguments and options of `send`."""
 
     destination: str | None
     body: tuple[str, ...]
@@ -170,23 +131,18 @@ class SendArguments:
     receipt: bool
     in_flight: int
     patience: float
-    empty: bool = False
+    empty: bool
 
     def check(self) -> None:
-        """Refuse contradictory arguments.
-
-        Raises:
-            CommandFailed: They contradict each other.
-        """
+        """Refuse contradictory arguments."""
         if self.destination is None and not self.json_lines:
-            raise CommandFailed("no destination. For example: trio-stomp send /queue/orders", ExitCode.USAGE)
+            raise InvalidUsage("no destination. For example: trio-stomp send /queue/orders")
         if self.body and (self.file or self.lines or self.json_lines):
-            msg = "pass bodies as arguments, or read them with --file, --lines or --json, not both"
-            raise CommandFailed(msg, ExitCode.USAGE)
+            raise InvalidUsage("pass bodies as arguments, or read them with --file, --lines or --json, not both")
         if self.delimiter != LINE_END and not self.lines:
-            raise CommandFailed("--delimiter is for --lines", ExitCode.USAGE)
+            raise InvalidUsage("--delimiter is for --lines")
         if self.lines and self.json_lines:
-            raise CommandFailed("use either --lines or --json", ExitCode.USAGE)
+            raise InvalidUsage("use either --lines or --json")
 
     @property
     def options(self) -> SendOptions:
@@ -201,28 +157,23 @@ class SendArguments:
         from_stdin = not self.body and (not self.file or STANDARD_INPUT in self.file)
         return from_stdin and is_terminal(sys.stdin)
 
-    def batches(self, claimed: AbstractSet[str] = frozenset()) -> AsyncIterator[list[OutgoingMessage]]:
-        """Return the messages, in batches as they become available.
+    def batches(self, claimed: AbstractSet[str]) -> Iterator[list[OutgoingMessage]]:
+        """Return the messages, in batches as they become available. This may wait, so run it in a thread.
 
         Args:
             claimed: Headers that options set; they override those of a line of JSON.
         """
         paths = self.file or (STANDARD_INPUT,)
         if self.body:
-            return _Given([self._message(body) for body in self.body])
+            return iter([[self._message(body) for body in self.body]])
         if self.json_lines:
-            return LineInput(paths, lambda line, number: self._json_message(line, number, claimed))
+            return read_lines(paths, lambda line, number: self._json_message(line, number, claimed))
         if self.lines:
-            return LineInput(paths, lambda line, _number: self._read_message(line), self.delimiter)
-        return WholeInput(paths, self._read_message, empty=self.empty)
+            return read_lines(paths, lambda line, _number: self._message(body_of(line, text=self.text)), self.delimiter)
+        return ([self._message(read_whole(path, text=self.text, empty=self.empty))] for path in paths)
 
     def repeated(self, messages: Iterable[OutgoingMessage], first: int) -> Iterator[OutgoingMessage]:
-        """Yield each message as often as it is to be sent, filled in if it is a template.
-
-        Args:
-            messages: The messages.
-            first: The number of the first one to yield.
-        """
+        """Yield each message as often as it is to be sent, filled in if it is a template, with numbers from `first`."""
         numbers = itertools.count(first)
         for message in messages:
             for _ in range(self.count):
@@ -232,14 +183,6 @@ class SendArguments:
         return OutgoingMessage(
             self.destination or "", body, headers=self.header, content_type=self.content_type, **self.options
         )
-
-    def _read_message(self, octets: bytes) -> OutgoingMessage:
-        if not self.text:
-            return self._message(octets)
-        try:
-            return self._message(octets.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise CommandFailed(f"--text requires UTF-8 input: {error}") from None
 
     def _json_message(self, line: bytes, number: int, claimed: AbstractSet[str]) -> OutgoingMessage:
         headers = list(self.header)
@@ -265,52 +208,23 @@ def _filled(message: OutgoingMessage, number: int) -> OutgoingMessage:
     return dataclasses.replace(message, body=body, headers=[(name, fill(value)) for name, value in pairs])
 
 
-class _Given:
-    """One batch, as an async iterator."""
-
-    def __init__(self, messages: list[OutgoingMessage]) -> None:
-        self._batches = iter([messages])
-
-    def __aiter__(self) -> AsyncIterator[list[OutgoingMessage]]:
-        return self
-
-    async def __anext__(self) -> list[OutgoingMessage]:
-        await anyio.lowlevel.checkpoint()
-        for batch in self._batches:
-            return batch
-        raise StopAsyncIteration
-
-
-def _ignore(amount: int, /) -> None:
-    """Show no progress."""
-
-
-class Sending:
+class _Sending:
     """Sends all messages, and counts them."""
 
-    def __init__(self, client: Client, arguments: SendArguments) -> None:
+    def __init__(self, client: Client, arguments: _Arguments) -> None:
         self._client = client
         self._arguments = arguments
         self._publisher: Publisher | None = None
         self._frames_before = client.statistics().frames_sent
 
     def __str__(self) -> str:
-        """Return a summary in one line."""
         # Every frame that this client sends here is a SEND.
         sent = self._client.statistics().frames_sent - self._frames_before
         how = "without confirmation" if self._publisher is None else f"{self._publisher.confirmed} confirmed"
-        return f"{sent} {'message' if sent == 1 else 'messages'} sent, {how}"
+        return f"{counted(sent, 'message')} sent, {how}"
 
     async def run(self, stop: Stop) -> None:
-        """Send all messages.
-
-        Raises:
-            CommandFailed: An input cannot be read (earlier ones were sent), or the broker confirms nothing.
-            NotSupportedError: The broker does not support an option; nothing was sent.
-            StompError: As `Client.publisher`.
-
-        Cancellation: some messages were sent.
-        """
+        """Send all messages. Those before one that cannot be read are sent, too."""
         client, arguments = self._client, self._arguments
         # Early, so that an unsupported option is reported before any input is read.
         asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
@@ -323,13 +237,13 @@ class Sending:
             if not arguments.receipt:
                 await self._send(batches, client.send_many, advance, stop)
                 return
-            async with open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
+            async with _open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
                 self._publisher = publisher
                 await self._send(batches, publisher.send_many, advance, stop)
 
     async def _send(
         self,
-        batches: AsyncIterator[list[OutgoingMessage]],
+        batches: Iterator[list[OutgoingMessage]],
         send_many: Callable[[list[OutgoingMessage]], Awaitable[object]],
         advance: Advance,
         stop: Stop,
@@ -337,7 +251,7 @@ class Sending:
         number, rate = 1, self._arguments.rate
         due = current_time()
         with stop.work():
-            async for batch in batches:
+            while batch := await anyio.to_thread.run_sync(next, batches, None, abandon_on_cancel=True):
                 messages = self._arguments.repeated(batch, number)
                 while part := list(itertools.islice(messages, _BATCH if rate is None else 1)):
                     if rate is not None:
@@ -348,9 +262,11 @@ class Sending:
                     advance(len(part))
 
 
+def _ignore(_amount: int) -> None:
+    """Show no progress."""
+
+
 @command(
-    "send",
-    "Send messages.",
     'trio-stomp send /queue/orders "tea for two" "coffee for one"',
     "trio-stomp send /queue/orders --file order.json --content-type application/json --persistent",
     "trio-stomp send /queue/orders '{\"id\": {n}}' --template --count 100 --rate 10 -H id:{uuid}",
@@ -359,26 +275,17 @@ class Sending:
 )
 @click.argument("destination", required=False)
 @click.argument("body", nargs=-1)
-@option(
-    "Input",
-    "--file",
-    "-f",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Send this file; - means standard input.",
-)
-@option("Input", "--lines", is_flag=True, help="Send each input line as a message.")
-@option(
+@file_option(multiple=True)
+@flag("Input", "--lines", help="Send each input line as a message.")
+@flag(
     "Input",
     "--json",
     "--json-lines",
     "-j",
     "json_lines",
-    is_flag=True,
     help='Send each input line as a message: {"destination": ..., "headers": {...}, "body": ...}.',
 )
-@option("Input", "--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
+@text_option
 @option(
     "Input",
     "--delimiter",
@@ -388,18 +295,10 @@ class Sending:
     default="\\n",
     help=r"What separates messages for --lines, such as ';' or '\0'.",
 )
-@option("Input", "--empty", is_flag=True, help="Send an empty message if standard input is empty.")
-@option(
-    "Message",
-    "--header",
-    "-H",
-    multiple=True,
-    type=header_of,
-    metavar="NAME:VALUE",
-    help="A header of the message, such as shop:7.",
-)
-@option("Message", "--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
-@option("Message", "--persistent", is_flag=True, help="Keep the messages when the broker restarts.")
+@flag("Input", "--empty", help="Send an empty message if standard input is empty.")
+@header_option("Message", "A header of the message, such as shop:7.")
+@content_type_option("Message", "The MIME type of the body.")
+@flag("Message", "--persistent", help="Keep the messages when the broker restarts.")
 @option("Message", "--ttl", type=SECONDS, help="Expire the messages after this time.")
 @option(
     "Message",
@@ -410,13 +309,8 @@ class Sending:
 )
 @option("Message", "--delay", type=SECONDS, help="Deliver the messages after this delay.")
 @option("Message", "--group", metavar="NAME", help="The message group: one consumer receives all of it, in order.")
-@option(
-    "Message",
-    "--template",
-    is_flag=True,
-    help="Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.",
-)
-@option("Pace", "--count", "-n", type=click.IntRange(min=1), default=1, metavar="N", help="Send each message N times.")
+@flag("Message", "--template", help="Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.")
+@option("Pace", "--count", "-n", type=COUNT, default=1, metavar="N", help="Send each message N times.")
 @option(
     "Pace",
     "--rate",
@@ -426,30 +320,23 @@ class Sending:
     help="Send at most N messages per second.",
 )
 @option("Confirmation", "--receipt/--no-receipt", default=True, help="Wait until the broker confirms each message.")
-@option(
-    "Confirmation",
-    "--in-flight",
-    type=click.IntRange(min=1),
-    default=256,
-    help="How many messages may await confirmation.",
-)
+@option("Confirmation", "--in-flight", **IN_FLIGHT)
 @option(
     "Confirmation", "--patience", type=SECONDS, default=30.0, help="Give up after this time without a confirmation."
 )
 @link_options
-@click.pass_context
-def send(context: click.Context, /, **_options: object) -> None:
+def send(context: click.Context) -> None:
     """Send messages to DESTINATION.
 
     Each BODY is a message of its own. Without BODY, messages are read from standard input or from files.
     """
-    arguments = gathered(SendArguments, context)
+    arguments = gathered(_Arguments, context)
     arguments.check()
     link = link_of(context)
 
     async def work(stop: Stop) -> None:
         async with link.connect() as client:
-            sending = Sending(client, arguments)
+            sending = _Sending(client, arguments)
             try:
                 await sending.run(stop)
             finally:

@@ -10,34 +10,24 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from trio_stomp.cli.commands import command, option
-from trio_stomp.cli.options import SECONDS, gathered, match_of
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.commands import command, flag, option
+from trio_stomp.cli.options import PAIRS, SECONDS, gathered, json_option
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
 from trio_stomp.printable import one_line
 
 if TYPE_CHECKING:
     from trio_stomp.spark import CareReport
 
-__all__ = ["SpoolArguments", "spool", "using_spool"]
+__all__ = ["spool", "spool_option", "using_spool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolArguments:
-    """What to look at, and what to do.
-
-    Attributes:
-        location: The location of the spool.
-        spool_option: Arguments of its file system.
-        verify: Read each segment.
-        set_aside: Move damaged segments aside.
-        clean: Delete half-written files.
-        delete_reads: Delete complete batch reads that are older than this number of seconds.
-        as_json: Print lines of JSON.
-    """
+class _Arguments:
+    """The arguments and options of `spool`."""
 
     location: str
     spool_option: tuple[tuple[str, str], ...]
@@ -55,65 +45,60 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
     Args:
         command: Its name.
         unreachable: The exit status if the spool cannot be used.
-
-    Raises:
-        CommandFailed: The block raised an error of the spool or of its options, or an extra is missing.
     """
     try:
         # Not at the top: it needs another extra.
         from trio_stomp.spark import OptionError, SpoolError, SpoolTaken  # noqa: PLC0415  # see above
     except ImportError as error:
         how = f"{command} requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'"
-        raise CommandFailed(how if error.name == "pyarrow" else str(error), ExitCode.USAGE) from error
+        raise InvalidUsage(how if error.name == "pyarrow" else str(error)) from error
     try:
         yield
     except OptionError as error:
-        raise CommandFailed(str(error), ExitCode.USAGE) from error
+        raise InvalidUsage(str(error)) from error
     except SpoolError as error:
         raise CommandFailed(str(error), unreachable) from error
     except SpoolTaken as error:
-        raise CommandFailed(str(error), ExitCode.FAILED) from error
+        raise CommandFailed(str(error)) from error
+
+
+# The arguments of its file system.
+spool_option: Final = option(
+    "Spool",
+    "--spool-option",
+    **PAIRS,
+    help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
+)
 
 
 @command(
-    "spool",
-    "Look after a spool of Spark's.",
     "trio-stomp spool /data/spool",
     "trio-stomp spool s3://bucket/spool --verify --set-aside",
     "trio-stomp spool /data/spool --clean --delete-reads 604800",
 )
 @click.argument("location")
-@option(
-    "Spool",
-    "--spool-option",
-    type=match_of,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
-)
-@option("Spool", "--verify", is_flag=True, help="Read all segments. Without it, only their sizes are looked at.")
-@option(
+@spool_option
+@flag("Spool", "--verify", help="Read all segments. Without it, only their sizes are looked at.")
+@flag(
     "Changes",
     "--set-aside",
-    is_flag=True,
     help="Move damaged segments to another folder. A query then needs failOnDataLoss=false, and counts their rows.",
 )
-@option("Changes", "--clean", is_flag=True, help="Delete half-written files of processes that have ended.")
+@flag("Changes", "--clean", help="Delete half-written files of processes that have ended.")
 @option(
     "Changes",
     "--delete-reads",
     type=SECONDS,
     help="Delete the rows of batch reads that were complete this long ago. No DataFrame may need them any more.",
 )
-@option("Output", "--json", "-j", "as_json", is_flag=True, help="Print a line of JSON for each part.")
-@click.pass_context
-def spool(context: click.Context, /, **_options: object) -> None:
+@json_option("Print a line of JSON for each part.")
+def spool(context: click.Context) -> None:
     """Show what the spool at LOCATION has, and what is damaged in it.
 
     Nothing is changed without an option that says so. Damaged segments are set aside only while no query reads the
     spool. The exit status is 1 if there is damage that was not set aside.
     """
-    arguments = gathered(SpoolArguments, context)
+    arguments = gathered(_Arguments, context)
     parts = left = 0
     with using_spool("spool", ExitCode.NOT_CONNECTED):
         from trio_stomp.spark import care  # noqa: PLC0415  # see using_spool
@@ -130,10 +115,10 @@ def spool(context: click.Context, /, **_options: object) -> None:
             parts += 1
             left += len(found.damaged.keys() - set(found.set_aside))
     if not parts:
-        raise CommandFailed(f"there is no spool in {one_line(arguments.location)}", ExitCode.FAILED)
+        raise CommandFailed(f"there is no spool in {one_line(arguments.location)}")
     if left:
         how = "restore them from a backup, or run the command again with --set-aside"
-        raise CommandFailed(f"{left} damaged segments; {how}", ExitCode.FAILED)
+        raise CommandFailed(f"{left} damaged segments; {how}")
 
 
 def _text_of(found: CareReport) -> str:

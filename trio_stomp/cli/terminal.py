@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import BinaryIO, Protocol, Self, TextIO
+from typing import BinaryIO, Self, TextIO
 
 import anyio
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.printable import one_line
 
-__all__ = ["Advance", "Output", "console", "duration", "is_terminal", "progress", "say"]
-
-
-class _Writable(Protocol):
-    """A binary file that may write less than it is given."""
-
-    def write(self, octets: memoryview, /) -> int: ...
-
-    def flush(self) -> None: ...
+__all__ = ["Advance", "Output", "console", "counted", "duration", "is_terminal", "progress", "say"]
 
 
 class Output:
@@ -30,14 +22,11 @@ class Output:
 
     It is unbuffered. A thread may still wait for the reader when the process ends; if it held the lock of the buffer,
     the interpreter would abort.
-
-    Attributes:
-        is_terminal: Whether it is a terminal.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
         # In tests, it may not be a real file.
-        self._stream: _Writable = getattr(stream, "raw", stream)
+        self._stream: BinaryIO = getattr(stream, "raw", stream)
         self.is_terminal = stream.isatty()
 
     @classmethod
@@ -49,7 +38,7 @@ class Output:
         """
         stream: TextIO | None = sys.stdout
         if stream is None:
-            raise CommandFailed("standard output is closed", ExitCode.USAGE)
+            raise InvalidUsage("standard output is closed")
         return cls(stream.buffer)
 
     async def write(self, octets: bytes) -> None:
@@ -69,12 +58,8 @@ class Output:
         self._stream.flush()
 
 
-class Advance(Protocol):
-    """Advances a progress bar."""
-
-    def __call__(self, amount: int, /) -> None:
-        """Advance it by this number of messages."""
-        ...
+# Advances a progress bar by a number of messages.
+Advance = Callable[[int], None]
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -90,9 +75,9 @@ class _Console(Console):
         raise  # noqa: PLE0704  # rich calls this while it handles the exception
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False, quiet: bool = False) -> Console:
     """Standard output, or standard error, for text with styles."""
-    return _Console(stderr=stderr, highlight=False)
+    return _Console(stderr=stderr, quiet=quiet, highlight=False)
 
 
 def say(text: str) -> None:
@@ -100,6 +85,11 @@ def say(text: str) -> None:
     errors = console(stderr=True)
     if errors.is_terminal:
         errors.print(one_line(text), markup=False, emoji=False)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, in singular or plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def duration(seconds: float) -> str:
@@ -110,15 +100,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Generator[Advance]:
-    """Show a progress bar on standard error, if that is a terminal.
-
-    Args:
-        what: The work, such as "sending".
-        total: How much there is to do, if known.
-
-    Yields:
-        The function that advances it.
-    """
+    """Show a progress bar on standard error, if that is a terminal."""
     errors = console(stderr=True)
     bar = Progress(
         SpinnerColumn(),
@@ -131,15 +113,10 @@ def progress(what: str, total: int | None = None) -> Generator[Advance]:
         disable=not errors.is_terminal,
     )
     task = bar.add_task(what, total=total, rate="")
+
+    def advance(amount: int) -> None:
+        speed = bar.tasks[0].speed
+        bar.update(task, advance=amount, rate="" if speed is None else f"{speed:,.0f}/s")
+
     with bar:
-        yield _Bar(bar, task)
-
-
-class _Bar:
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self._bar = bar
-        self._task = task
-
-    def __call__(self, amount: int, /) -> None:
-        speed = self._bar.tasks[0].speed
-        self._bar.update(self._task, advance=amount, rate="" if speed is None else f"{speed:,.0f}/s")
+        yield advance
