@@ -95,6 +95,9 @@ def test_connect_error_when_several_hosts_failed_then_tells_each_cause() -> None
             ),
             "no: java.io.IOException: why\\nCaused by: java.lang.Error: because (and 3 lines of a Java stack trace)",
         ),
+        # The frame that was refused: behind the reason, or before it, as in the example of the specification.
+        ("no", b"why\n-----\nSEND [destination:a]", "no: why"),
+        ("no", b"The message:\n-----\nSEND\n-----\nwhy", "no: The message:\\n-----\\nSEND\\n-----\\nwhy"),
     ],
 )
 def test_broker_error_when_printed_then_shows_message_and_the_start_of_its_body(

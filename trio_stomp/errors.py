@@ -41,6 +41,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from trio_stomp.printable import one_line
 
@@ -199,7 +200,7 @@ class BrokerError(StompError):
         self.headers = headers
         self.body = body
         self.receipt_id = headers.get("receipt-id")
-        detail = _without_frames(body.decode("utf-8", "replace").strip())
+        detail = _without_frames(_without_quotation(body.decode("utf-8", "replace").strip()))
         if len(detail) > _DETAIL_CHARACTERS:
             detail = detail[:_DETAIL_CHARACTERS] + "..."
         super().__init__(one_line(f"{message}: {detail}" if detail and detail != message else message))
@@ -209,6 +210,15 @@ class BrokerError(StompError):
     ) -> tuple[Callable[[str, Mapping[str, str], bytes], BrokerError], tuple[str, dict[str, str], bytes]]:
         """Copy and pickle by the three parts."""
         return _broker_error, (self.message, dict(self.headers), self.body)
+
+
+_QUOTES: Final = "\n-----\n"
+
+
+def _without_quotation(detail: str) -> str:
+    """Leave out the frame that was refused, where it is quoted behind the reason; in STOMP's example it comes first."""
+    reason, _, quoted = detail.partition(_QUOTES)
+    return detail if _QUOTES in quoted else reason
 
 
 def _without_frames(detail: str) -> str:

@@ -37,6 +37,7 @@ RULES = (
             "trio_stomp/runtime/nurseries.py:open_background_nursery": "carries the block's exception around it",
             "trio_stomp/runtime/_asyncio.py:BackgroundNursery._run": "carries what a task raised to the block's end",
             "trio_stomp/session/reconnecting.py:_read_again": "reads a file of the user's: its message is lost",
+            "trio_stomp/client/connecting.py:_Serving.__aenter__": "closes what it has opened, whatever ended it",
             "trio_stomp/client/connecting.py:_Serving.__aexit__": "carries the exception around the background tasks",
             "trio_stomp/runtime/_asyncio.py:_WaitQueue.park": "passes a wake-up on, whatever ended the wait",
             "trio_stomp/session/link.py:Race.attempt": "carries an error around the nursery",

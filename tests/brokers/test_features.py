@@ -20,7 +20,7 @@ def test_milliseconds_when_seconds_are_given_then_counted_and_never_none(seconds
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
 def test_milliseconds_when_they_cannot_be_meant_then_the_option_is_named(seconds: float) -> None:
-    with pytest.raises(LocalProtocolError, match="ttl must be more than 0 seconds, got"):
+    with pytest.raises(LocalProtocolError, match="ttl must be a number of seconds, more than 0, got"):
         milliseconds("ttl", seconds)
 
 

@@ -81,7 +81,7 @@ async def test_stream_when_the_program_opened_it_then_state_error_and_log_name_n
 def test_outgoing_message_when_an_option_is_wrong_then_refused_where_it_is_written() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'persistant'"):
         trio_stomp.OutgoingMessage("/queue/a", b"", persistant=True)  # type: ignore[call-arg]  # the mistake
-    with pytest.raises(trio_stomp.LocalProtocolError, match="ttl must be more than 0 seconds"):
+    with pytest.raises(trio_stomp.LocalProtocolError, match="ttl must be a number of seconds, more than 0"):
         trio_stomp.OutgoingMessage("/queue/a", b"", ttl=-1)
     message = trio_stomp.OutgoingMessage("/queue/a", b"", ttl=1, persistent=True)
     assert (message.ttl, message.persistent) == (1, True)

@@ -70,6 +70,18 @@ async def refusal(urls: object, **options: object) -> str:
         ({"outbox_bytes": 1.5}, "outbox_bytes must be an int of at least 1, got 1.5"),
         ({"unconfirmed_messages": -1}, "unconfirmed_messages must be an int of at least 1, got -1"),
         ({"unconfirmed_bytes": True}, "unconfirmed_bytes must be an int of at least 1, got True"),
+        (
+            {"tls": "ca.pem"},
+            "an ssl.SSLContext, True or False, got 'ca.pem': use ssl.create_default_context(cafile='ca.pem')",
+        ),
+        ({"tls": None}, "tls must be an ssl.SSLContext, True or False, got None"),
+        ({"reconnect": "yes"}, "reconnect must be a Reconnect, or True for its defaults, got 'yes'"),
+        ({"login": 5}, "login must be a str, got a value of type int"),
+        ({"passcode": b"hush-hush"}, "passcode must be a str, got a value of type bytes"),
+        ({"vhost": 5}, "vhost must be a str, got a value of type int"),
+        ({"credentials": ("me", "good")}, "credentials must be a function that returns user name and passcode"),
+        ({"headers": "client-id:me"}, "headers must be a mapping such as {'type': 'order'}"),
+        ({"hooks": 5}, "hooks must be Hooks, or a list of them, got 5"),
         ({"hooks": [print]}, "derive yours from trio_stomp.Hooks"),
     ],
 )

@@ -115,7 +115,24 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], type[Exception], str]] 
     ),
     ((QUEUE, 5), {}, LocalProtocolError, "a body must be bytes"),
     ((QUEUE,), {"json": math.nan}, LocalProtocolError, "json= cannot be encoded"),
-    ((QUEUE,), {"json": 1, "encode": id}, LocalProtocolError, "encode= must return bytes or str, got a int"),
+    (
+        (QUEUE,),
+        {"json": 1, "encode": id},
+        LocalProtocolError,
+        "encode= must return bytes or str, got a value of type int",
+    ),
+    ((None, b"1"), {}, LocalProtocolError, "^destination must be a str such as '/queue/orders', got None$"),
+    (([QUEUE], b"1"), {}, LocalProtocolError, r"^destination must be a str such as '/queue/orders', got \['/queue/"),
+    ((None,), {"json": 1}, LocalProtocolError, "destination must be a str .*, got None"),
+    ((b"1" * 1000, QUEUE), {}, LocalProtocolError, "destination must be a str .*, got b'1{78}... of type bytes$"),
+    ((QUEUE, b"1"), {"persistent": "false"}, LocalProtocolError, "^persistent must be True or False, got 'false'$"),
+    ((QUEUE, "č"), {"persistent": 1, "headers": [("a", "b")]}, LocalProtocolError, "persistent must be .*, got 1"),
+    ((QUEUE, b"1"), {"ttl": "5"}, LocalProtocolError, "^ttl must be a number of seconds, more than 0, got '5'$"),
+    ((QUEUE, b"1"), {"priority": "5"}, LocalProtocolError, "priority must be an integer from 0 to 9 .*, got '5'"),
+    ((QUEUE, b"1"), {"priority": True}, LocalProtocolError, "priority must be an integer from 0 to 9 .*, got True"),
+    ((QUEUE, b"1"), {"headers": "a:b"}, LocalProtocolError, "^headers must be a mapping .* got a value of type str"),
+    ((QUEUE, b"1"), {"headers": 5}, LocalProtocolError, "headers must be a mapping .* got a value of type int"),
+    ((QUEUE, b"1"), {"headers": [("a",)]}, LocalProtocolError, "or a list of pairs .* got a value of type list"),
 ]
 
 

@@ -333,7 +333,7 @@ async def test_send_many_when_a_message_cannot_be_sent_then_those_before_it_were
 async def test_publisher_when_its_window_holds_nothing_then_it_is_refused_and_one_is_enough(
     client: Client, autojump_clock: trio.testing.MockClock, bound: str
 ) -> None:
-    with pytest.raises(LocalProtocolError, match="must hold at least 1"):
+    with pytest.raises(LocalProtocolError, match=f"{bound} must be an int of at least 1, got 0"):
         client.publisher(**{bound: 0})
     async with client.publisher(**{bound: 1}) as publisher:
         for _ in range(3):

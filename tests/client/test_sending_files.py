@@ -10,6 +10,7 @@ import logging
 import os
 import tempfile
 import tracemalloc
+from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -43,7 +44,7 @@ from trio_stomp.testing import Broker, open_broker
 from trio_stomp.types import BodyFile, Command, ConnectionInfo, SendCallback, Sending
 
 KIB: Final = 1024
-BODY: Final = b"".join(number.to_bytes(4) for number in range(200 * KIB)) + b"at the end"
+BODY: Final = array("I", range(200 * KIB)).tobytes() + b"at the end"
 
 
 @pytest.fixture
@@ -254,7 +255,7 @@ async def test_memory_when_a_file_is_sent_then_takes_a_few_pieces_at_most(tmp_pa
 @pytest.mark.parametrize(
     ("body", "options", "words"),
     [
-        (42, {}, "got a int; encode it"),
+        (42, {}, "got a value of type int; pass json="),
         (io.StringIO("x"), {}, "open the file with mode 'rb'"),
         (pieces_of(b"x"), {}, "needs content_length="),
         (pieces_of(b"x"), {"content_length": -1}, "got -1"),

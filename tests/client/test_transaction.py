@@ -397,7 +397,7 @@ async def test_run_transaction_when_one_attempt_is_allowed_then_it_is_made_and_f
         await transaction.send("/queue/a", b"1")
 
     await client.run_transaction(work, attempts=1)
-    with pytest.raises(LocalProtocolError, match="attempts must be at least 1, got 0"):
+    with pytest.raises(LocalProtocolError, match="attempts must be an int of at least 1, got 0"):
         await client.run_transaction(work, attempts=0)
     assert broker.depth("/queue/a") == 1
 

@@ -55,7 +55,7 @@ def test_url_when_legal_then_every_part_is_read(url: str, expected: Endpoint) ->
     ("url", "words"),
     [
         ("http://broker", "scheme 'http'"),
-        ("broker:61613", "scheme 'broker'"),
+        ("broker:61613", "the broker URL has no scheme; write stomp://broker:61613, or stomps:// for TLS"),
         ("stomp://", "no host"),
         ("stomp://:61613", "no host"),
         ("stomp://broker?heartbeat=5", "'?' or '#'"),
@@ -63,6 +63,15 @@ def test_url_when_legal_then_every_part_is_read(url: str, expected: Endpoint) ->
         ("stomp://broker:port", "must be a number from 1 to 65535"),
         ("stomp://broker:99999", "must be a number from 1 to 65535"),
         ("stomp://u:p[@broker", "cannot be read"),
+        ("127.0.0.1:41613", "no scheme; write stomp://127.0.0.1:41613, or stomps:// for TLS"),
+        ("localhost:61613/test", "no scheme; write stomp://localhost:61613/test, or"),
+        ("[::1]:61613", "no scheme; write stomp://[::1]:61613, or"),
+        ("tcp://broker:61613", "scheme 'tcp'; write stomp://; expected"),
+        ("stomp+ssl://broker:61614", "scheme 'stomp+ssl'; write stomps://; expected"),
+        ("failover:(tcp://a:1,tcp://b:1)", "scheme 'failover'; write a list of URLs, such as ['stomp://first:61613', "),
+        ("failover://(stomp://a:1)", "scheme 'failover'; write a list of URLs"),
+        ("stomp://a:1,stomp://b:1", "the broker URL holds several URLs; write a list of URLs, such as"),
+        ("https://broker/ws", "scheme 'https'; write wss://; expected"),
         ("", "scheme ''"),
         ("ws://", "no host"),
         ("ws://broker/é", "percent-encoded"),
@@ -112,6 +121,8 @@ def test_url_when_it_cannot_be_meant_then_error_says_what_was_expected(url: obje
     [
         *("stomp://u:hush-hush/@broker:1", "stomp://u:hush-hush[@b", "x://u:hush-hush@b", "stomp://u:hush-hush%@b"),
         *("stomp://u:hush-hush @b", "stomp://u:hush-hush%ff@b", "stomp://u:hush-hush@b b", "stomp://u:hush-hush@b:0"),
+        *("u:hush-hush@b:1", "hush-hush@b:61613/v", "localhost:61613/?hush-hush"),
+        *("failover:(tcp://u:hush-hush@b)", "stomp://u:hush-hush@b,stomp://b"),
         *("stomp://u:hush-hush\\@b", "stomp://u:hush-hush@..", "stomp://u:hush-hush@[b]", "stomp://u:\thush-hush/@b"),
     ],
 )

@@ -201,6 +201,34 @@ async def test_work_when_an_error_is_not_worth_a_retry_then_it_is_put_aside_at_o
     assert broker.depth("/queue/dead") == 1
 
 
+@pytest.mark.parametrize(
+    ("retry_on", "handled"), [(OSError, 1), ((OSError, KeyError), 1), (ValueError, 3), ((OSError, ValueError), 3)]
+)
+async def test_work_when_the_errors_worth_a_retry_are_classes_then_others_are_put_aside_at_once(
+    broker: Broker,
+    autojump_clock: trio.testing.MockClock,
+    retry_on: type[Exception] | tuple[type[Exception], ...],
+    handled: int,
+) -> None:
+    await put(broker, "a", "b")
+    handle = Handler("a")
+    retry = Retry(attempts=3, first_delay=0, retry_on=retry_on)
+    async with jobs(broker, seconds=10) as subscription:
+        await subscription.work(handle, retry=retry, dead_letter="/queue/dead")
+    assert sorted(handle.handled) == [*"a" * handled, "b"]
+    assert (broker.depth("/queue/dead"), left(broker)) == (1, 0)
+
+
+async def test_work_when_its_function_names_no_destination_then_the_error_says_so_and_the_message_stays(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+    async with jobs(broker, seconds=10) as subscription:
+        with pytest.raises(LocalProtocolError, match=r"what the function of dead_letter= returns must be .* None"):
+            await subscription.work(Handler("a"), retry=AT_ONCE, dead_letter=lambda _message: None)  # type: ignore[arg-type,return-value]  # the mistake
+    assert left(broker) == 1
+
+
 async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_count(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -533,10 +561,23 @@ async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"workers": 0}, "workers must be at least 1, got 0"), ({"drain_timeout": -1}, "drain_timeout must be 0 seconds")],
+    [
+        ({"workers": 0}, "workers must be an int of at least 1, got 0"),
+        ({"workers": "5"}, "workers must be an int of at least 1, got '5'"),
+        ({"drain_timeout": -1}, "drain_timeout must be a number of seconds, 0 or more, got -1"),
+        ({"drain_timeout": "5"}, "drain_timeout must be a number of seconds, 0 or more, got '5'"),
+        ({"report_blocking_after": "1"}, "report_blocking_after must be a number of seconds, 0 or more, got '1'"),
+        ({"retry": True}, r"retry must be a Retry, such as Retry\(attempts=3\), got True"),
+        ({"key": 5}, "key must be the name of a header, or a plain .* function of the message, got 5"),
+        ({"key": Handler()}, "key must be the name of a header, or a plain .* function"),
+        ({"dead_letter": 5}, "dead_letter must be a destination, or a plain .* function of the message, got 5"),
+        ({"around": 5}, "around must be a list of functions of the message that return context managers, got 5"),
+        ({"around": len}, "around must be a list of functions .*, got <built-in function len>"),
+        ({"around": "trace"}, "around must be a list of functions .*, got 'trace'"),
+    ],
 )
 async def test_work_when_an_argument_cannot_be_meant_then_it_says_so(
-    broker: Broker, autojump_clock: trio.testing.MockClock, wrong: dict[str, int], said: str
+    broker: Broker, autojump_clock: trio.testing.MockClock, wrong: dict[str, object], said: str
 ) -> None:
     async with jobs(broker) as subscription:
         with pytest.raises(LocalProtocolError, match=said):
@@ -547,7 +588,7 @@ async def test_work_when_the_subscription_settles_nothing_then_it_is_refused(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with client.subscribe("/queue/jobs", ack="auto") as subscription:
-        with pytest.raises(LocalProtocolError, match="needs ack='client-individual'"):
+        with pytest.raises(LocalProtocolError, match=r"needs ack='client-individual', not 'auto'$"):
             await subscription.work(Handler())
 
 

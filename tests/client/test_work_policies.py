@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -17,6 +18,14 @@ from trio_stomp.client.dead_letters import FailureCounts
 from trio_stomp.client.work import BlockingReport
 from trio_stomp.testing import Broker, ScriptedPeer
 from trio_stomp.types import Command, Frame, Headers
+
+
+def is_first(error: Exception) -> bool:
+    return str(error) == "1"
+
+
+async def not_plain(_error: Exception) -> bool:  # noqa: ASYNC124  # what is refused
+    return True
 
 
 def test_delay_when_attempts_grow_then_its_bound_doubles_up_to_the_cap() -> None:
@@ -35,14 +44,41 @@ def test_repr_when_a_policy_is_logged_then_it_shows_no_address_of_its_source_of_
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"attempts": 0}, "attempts must be at least 1, got 0"),
+        ({"attempts": 0}, "attempts must be an int of at least 1, got 0"),
+        ({"attempts": "3"}, "attempts must be an int of at least 1, got '3'"),
+        ({"first_delay": "1"}, "delays must be 0 <= first_delay <= max_delay, got '1' and 30.0"),
+        (
+            {"retry_on": True},
+            "retry_on must be an exception class, a tuple of them, or a plain .* function .*, got True",
+        ),
+        ({"retry_on": int}, "retry_on must be an exception class, .*, got <class 'int'>"),
+        ({"retry_on": (OSError, 5)}, r"retry_on must be an exception class, .*, got \(<class 'OSError'>, 5\)"),
+        ({"retry_on": [OSError]}, r"retry_on must be an exception class, .*, got \[<class 'OSError'>\]"),
+        ({"retry_on": not_plain}, "retry_on must be .* a plain .* function of the error, got <function not_plain"),
         ({"first_delay": -1.0}, "first_delay <= max_delay, got -1.0"),
         ({"first_delay": 9.0, "max_delay": 1.0}, "got 9.0 and 1.0"),
     ],
 )
-def test_retry_when_it_cannot_be_meant_then_it_says_what_was_expected(wrong: dict[str, float], said: str) -> None:
+def test_retry_when_it_cannot_be_meant_then_it_says_what_was_expected(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(LocalProtocolError, match=said):
         Retry(**wrong)  # type: ignore[arg-type]  # what a program without type checker would pass
+
+
+@pytest.mark.parametrize(
+    ("retry_on", "taken"),
+    [
+        (OSError, [True, True, False]),
+        (TimeoutError, [False, True, False]),
+        ((TimeoutError, ValueError), [False, True, True]),
+        ((), [False, False, False]),
+        (is_first, [True, False, False]),
+    ],
+)
+def test_retry_when_given_classes_or_a_function_then_those_errors_are_worth_another_attempt(
+    retry_on: type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool], taken: list[bool]
+) -> None:
+    retry = Retry(retry_on=retry_on)
+    assert [retry.takes(error) for error in (OSError("1"), TimeoutError("2"), ValueError("3"))] == taken
 
 
 def test_counts_when_very_many_then_the_oldest_are_forgotten_first() -> None:

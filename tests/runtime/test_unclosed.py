@@ -15,7 +15,8 @@ from typing import Final
 import pytest
 
 import trio_stomp
-from trio_stomp.testing import ThreadedBroker
+from trio_stomp.testing import StallReading, ThreadedBroker
+from trio_stomp.types import ConnectionInfo
 
 QUEUE: Final = "/queue/a"
 HEAD: Final = """
@@ -45,6 +46,11 @@ def run(
     return done.stderr.splitlines()
 
 
+def unwritten(broker: ThreadedBroker) -> str:
+    address = re.escape(broker.url.rpartition("@")[2])
+    return rf"the client of stomp://{address} was not closed: \d+ bytes were never written; await its aclose\(\)"
+
+
 def bodies(broker: ThreadedBroker) -> list[str]:
     return [message.body.decode() for message in broker.call(lambda inner: inner.messages(QUEUE))]
 
@@ -68,6 +74,94 @@ def test_exit_when_a_client_is_open_then_warned_of_and_nothing_else_is_said(brok
     assert re.search(warning(broker), said[0])
     assert "ResourceWarning" in said[0]
     assert not [line for line in said if "Traceback" in line or "destroyed" in line]
+
+
+@pytest.mark.parametrize("holder", ["global client", "client = None"])
+def test_exit_when_plain_sends_wait_in_an_open_client_then_they_are_written_and_no_task_of_ours_is_named(
+    broker: ThreadedBroker, holder: str
+) -> None:
+    program = f"""
+        async def main():
+            {holder}
+            client = await trio_stomp.open(url)
+            for _ in range(10):
+                await client.send(QUEUE, "x")
+
+        asyncio.run(main())
+        """
+
+    assert run(broker, program, options=()) == []
+    assert not [line for line in run(broker, program) if "never awaited" in line]
+    broker.call(lambda inner: inner.wait_until(lambda: inner.depth(QUEUE) == 20))
+
+
+@pytest.mark.parametrize("holder", ["global client", "client = None"])
+@pytest.mark.parametrize("sizes", ["[30_000_000]", "[30_000_000, 7]"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop", "trio"])
+def test_client_when_dropped_with_unwritten_bytes_then_the_log_says_how_many(
+    broker: ThreadedBroker, loop: str, sizes: str, holder: str
+) -> None:
+    pytest.importorskip(loop)
+    broker.call(lambda inner: inner.faults.plan(StallReading(after_bytes=500)))
+
+    said = run(
+        broker,
+        f"""
+        import {loop}
+
+        async def main():
+            {holder}
+            client = await trio_stomp.open(url, outbox_bytes=100_000_000)
+            for size in {sizes}:
+                await client.send(QUEUE, b"x" * size)
+
+        {loop}.run({"main" if loop == "trio" else "main()"})
+        """,
+        options=(),
+    )
+
+    assert len(said) == 1
+    assert re.fullmatch(unwritten(broker), said[0])
+
+
+def test_loop_when_closed_with_unwritten_bytes_then_the_log_says_how_many(broker: ThreadedBroker) -> None:
+    said = run(
+        broker,
+        """
+        loop = asyncio.new_event_loop()
+        client = loop.run_until_complete(trio_stomp.open(url))
+        loop.call_soon(loop.stop)
+        sending = loop.create_task(client.send(QUEUE, "x" * 30_000_000))
+        loop.run_forever()
+        loop.close()
+        del client
+        """,
+    )
+
+    assert [line for line in said if re.search(unwritten(broker), line)]
+
+
+def test_open_when_canceled_while_it_begins_then_the_client_is_closed(broker: ThreadedBroker) -> None:
+    ended: list[trio_stomp.StompError | None] = []
+    opening: asyncio.Task[trio_stomp.Client]
+
+    class Canceling(trio_stomp.Hooks):
+        def connected(self, peer: ConnectionInfo) -> None:
+            opening.cancel()
+
+        def disconnected(self, peer: ConnectionInfo, cause: trio_stomp.StompError | None) -> None:
+            ended.append(cause)
+
+    async def main() -> None:
+        nonlocal opening
+        opening = asyncio.create_task(trio_stomp.open(broker.url, hooks=Canceling()))
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await broker.wait_until(lambda inner: inner.statistics().open_connections == 0)
+
+    asyncio.run(main())
+
+    assert ended == [None]
 
 
 def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(broker: ThreadedBroker) -> None:

@@ -21,7 +21,16 @@ from trio_stomp.blocking.subscription import Subscription, open_subscription
 from trio_stomp.blocking.thread import Call
 from trio_stomp.blocking.transaction import Transaction, open_transaction
 from trio_stomp.blocking.verbs import Shown, blocks, documented, like
-from trio_stomp.brokers import Profile, QueueArguments, SendOptions, StreamOffset, send_options, subscribe_options
+from trio_stomp.brokers import (
+    Profile,
+    QueueArguments,
+    SendOptions,
+    StreamOffset,
+    require_bool,
+    require_whole,
+    send_options,
+    subscribe_options,
+)
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import (
     ConnectionState,
@@ -33,7 +42,7 @@ from trio_stomp.client import (
     Phase,
     Statistics,
 )
-from trio_stomp.errors import LocalProtocolError, TransactionLost
+from trio_stomp.errors import TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, completed, prepare, send_prepared, size_of
 
@@ -126,6 +135,8 @@ class Client:
             return
         parts = (destination, body, headers, content_type, asked)
         if receipt:
+            if receipt is not True:
+                require_bool("receipt", receipt)  # type: ignore[unreachable]  # callers without types
             ConfirmedSend(calls, parts, timeout).wait_confirmed()
             return
         # Encoded in this thread, so that it raises what is wrong with the arguments.
@@ -219,8 +230,7 @@ class Client:
     ) -> T:
         """Run a function in a transaction, and run it again if the connection is lost before COMMIT."""
         # `work` runs in the thread that calls, and only its verbs in the client's.
-        if attempts < 1:
-            raise LocalProtocolError(f"attempts must be at least 1, got {attempts!r}")
+        require_whole("attempts", attempts)
         for left in reversed(range(attempts)):
             try:
                 with self.transaction(timeout=timeout) as transaction:

@@ -91,7 +91,7 @@ def open(  # noqa: A001, D417  # it is used as trio_stomp.blocking.open(); see a
     # As in `trio_stomp.connect`.
     options = dict(locals())
     del options["urls"], options["after_fork"]
-    if credentials is not None:
+    if callable(credentials):  # `connect` refuses anything else but None
         options["credentials"] = _in_thread(credentials)
     if after_fork not in ("refuse", "reopen"):
         raise LocalProtocolError(f"after_fork must be 'refuse' or 'reopen', got {after_fork!r}")

@@ -21,7 +21,8 @@ from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.message import Claims, Message, taken
 from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
 from trio_stomp.blocking.verbs import documented
-from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, UnusableError, require_plain
+from trio_stomp.brokers import require_seconds, require_whole
+from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, UnusableError, check_work, require_plain
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
 from trio_stomp.errors import LocalProtocolError, OperationTimeout, StompError, SubscriptionEnded
@@ -163,6 +164,8 @@ class Subscription(Generic[T_co]):
         self, max_messages: int, *, linger: float = 0, timeout: float | None = None
     ) -> list[Message[T_co]]:
         """Take several messages in one call."""
+        require_whole("max_messages", max_messages)
+        require_seconds("linger", linger)
         return self._receive(max_messages, linger, limit_of(timeout, None))
 
     def _receive(self, count: int, linger: float = 0, seconds: float | None = None) -> list[Message[T_co]]:
@@ -336,7 +339,10 @@ class Subscription(Generic[T_co]):
                 "them; call work() first, or on a subscription of its own"
             )
         require_plain(handler)
-        limiter = trio.CapacityLimiter(max(1, workers))
+        check_work(
+            workers=workers, key=key, retry=retry, dead_letter=dead_letter, around=around, drain_timeout=drain_timeout
+        )
+        limiter = trio.CapacityLimiter(workers)
 
         async def handle(inner: AsyncMessage[T_co]) -> None:
             run = partial(_handled, handler, around, self._wrapped(inner))

@@ -1,6 +1,17 @@
 """Broker profiles: what brokers add to STOMP and where they deviate from it. Pure headers, no I/O."""
 
 from trio_stomp.brokers.activemq import ACTIVEMQ
+from trio_stomp.brokers.arguments import (
+    is_number,
+    is_whole,
+    require,
+    require_bool,
+    require_destination,
+    require_seconds,
+    require_str,
+    require_whole,
+    shown,
+)
 from trio_stomp.brokers.artemis import ARTEMIS
 from trio_stomp.brokers.detection import GENERIC, ProfileName, profile_for, profile_named, profile_of
 from trio_stomp.brokers.dialect import Dialect, Pairs, ends_browsing
@@ -62,15 +73,24 @@ __all__ = [
     "is_authentication_refusal",
     "is_final_refusal",
     "is_link_trouble",
+    "is_number",
     "is_vhost_refusal",
+    "is_whole",
     "outlives_subscribers",
     "profile_for",
     "profile_named",
     "profile_of",
     "reads_stream",
+    "require",
+    "require_bool",
+    "require_destination",
     "require_known",
     "require_options",
+    "require_seconds",
+    "require_str",
+    "require_whole",
     "send_options",
+    "shown",
     "stream_offset_of",
     "subscribe_options",
     "swallowed_for",

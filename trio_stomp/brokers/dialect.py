@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from trio_stomp.brokers.arguments import is_whole, require_bool, require_str
 from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, milliseconds
 from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.protocol import Headers
@@ -90,7 +91,10 @@ class Dialect:
             TypeError: The queue arguments are not QueueArguments.
         """
         pairs: Pairs = []
-        if options.get("persistent"):
+        persistent: object = options.get("persistent")
+        if persistent:
+            if persistent is not True:
+                require_bool("persistent", persistent)
             self._require(self.persistent, "persistent messages")
             pairs.append(("persistent", "true"))
         if (ttl := options.get("ttl")) is not None:
@@ -142,9 +146,9 @@ class Dialect:
             )
         return self._having(self.queue_arguments, "queue arguments")(arguments)
 
-    def _priority(self, priority: int) -> str:
+    def _priority(self, priority: object) -> str:
         highest = self._having(self.highest_priority, "priorities")
-        if priority not in range(highest + 1):
+        if not is_whole(priority, 0) or priority > highest:
             raise LocalProtocolError(
                 f"priority must be an integer from 0 to {highest} at {self.broker}, got {priority!r}"
             )
@@ -168,6 +172,8 @@ class Dialect:
 
 
 def _text(option: str, value: str) -> str:
+    if value.__class__ is not str:
+        require_str(option, value)
     if not value:
         raise LocalProtocolError(f"{option} must not be empty")
     return value

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypedDict
 
+from trio_stomp.brokers.arguments import require_bool, shown
 from trio_stomp.errors import LocalProtocolError
 
 __all__ = [
@@ -153,15 +154,21 @@ def subscribe_options(
     stream_offset: StreamOffset | None,
     queue_arguments: QueueArguments | None,
 ) -> SubscribeOptions:
-    """Return the options that differ from their defaults."""
+    """Return the options that differ from their defaults.
+
+    Raises:
+        LocalProtocolError: `browse` or `no_local` is neither True nor False.
+    """
     options = SubscribeOptions()
     if selector is not None:
         options["selector"] = selector
     if durable is not None:
         options["durable"] = durable
     if browse:
+        require_bool("browse", browse)
         options["browse"] = browse
     if no_local:
+        require_bool("no_local", no_local)
         options["no_local"] = no_local
     if stream_offset is not None:
         options["stream_offset"] = stream_offset
@@ -221,7 +228,11 @@ def milliseconds(option: str, seconds: float) -> int:
     Raises:
         LocalProtocolError: They are not a positive finite number.
     """
-    if not (seconds > 0 and math.isfinite(seconds)):
-        msg = f"{option} must be more than 0 seconds, got {seconds!r}"
+    try:
+        is_valid = seconds > 0 and math.isfinite(seconds)
+    except TypeError:  # text, for example
+        is_valid = False
+    if not is_valid:
+        msg = f"{option} must be a number of seconds, more than 0, got {shown(seconds)}"
         raise LocalProtocolError(msg)
     return max(1, round(seconds * 1000))

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from trio_stomp.brokers.arguments import is_whole, require
 from trio_stomp.brokers.dialect import Dialect, queue_argument_headers
 from trio_stomp.brokers.features import StreamOffset
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
@@ -49,6 +50,8 @@ def _stream_offset_header(offset: StreamOffset) -> list[tuple[str, str]]:
             raise LocalProtocolError(msg)
         value = f"timestamp={int(offset.timestamp())}"
     else:
+        expected = "'first', 'last', 'next', the number of a message, or a time"
+        require(isinstance(offset, str) or is_whole(offset, 0), "stream_offset", expected, offset)
         value = f"offset={offset}" if isinstance(offset, int) else offset
     return [(_OFFSET, value)]
 

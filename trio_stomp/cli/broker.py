@@ -73,7 +73,7 @@ class _Arguments:
                 prefetch=self.prefetch,
                 heart_beat=(self.heart_beat, self.heart_beat),
                 server=_DEFAULTS.server if self.server is None else self.server,
-                bare_queues=self.bare_queues,
+                bare_queues=self.bare_queues or None,
                 limits=replace(_DEFAULTS.limits, body_bytes=self.max_message_bytes),
                 max_queue_bytes=self.max_queue_bytes,
                 max_stored_bytes=self.max_stored_bytes,

@@ -9,7 +9,7 @@ from trio_stomp.client.handlers import require_plain
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
-from trio_stomp.client.work import Retry, UnusableError
+from trio_stomp.client.work import Retry, UnusableError, check_work
 from trio_stomp.session import (
     BinaryFile,
     BodyFile,
@@ -82,6 +82,7 @@ __all__ = [
     "Transport",
     "TypeValidator",
     "UnusableError",
+    "check_work",
     "connect",
     "connect_stream",
     "is_passed_on",

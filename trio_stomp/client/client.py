@@ -14,7 +14,16 @@ from typing import Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
+from trio_stomp.brokers import (
+    Profile,
+    QueueArguments,
+    StreamOffset,
+    require_bool,
+    require_str,
+    require_whole,
+    send_options,
+    subscribe_options,
+)
 from trio_stomp.client.async_context import with_usage
 from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed_many
 from trio_stomp.client.request import Requests
@@ -22,7 +31,7 @@ from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.runtime import Stop, iterated
+from trio_stomp.runtime import iterated
 from trio_stomp.session import (
     IN_MEMORY,
     BodyFile,
@@ -70,9 +79,9 @@ class Client:
     Get one from `connect`. All methods may be called from any number of tasks at once.
     """
 
-    def __init__(self, session: Session, stop: Stop) -> None:
+    def __init__(self, session: Session, abandon: Callable[[], None]) -> None:
         self._session = session
-        self._stop = stop
+        self._abandon = abandon
         self._opened: Opened | None = None
         self._requests = Requests(session)
         self._ids = 0
@@ -202,6 +211,8 @@ class Client:
                 destination, body, headers, content_type, options, json, encode
             )
         if content_length is not None or not isinstance(body, IN_MEMORY):
+            if receipt:
+                require_bool("receipt", receipt)
             async with (
                 Limit(seconds, f"send() to {destination!r}", session) as limit,
                 open_source(body, content_length) as source,
@@ -211,6 +222,8 @@ class Client:
             return
         message = (destination, body, headers, content_type, options)
         if receipt:
+            if receipt is not True:
+                require_bool("receipt", receipt)  # type: ignore[unreachable]  # callers without types
             if seconds is None:
                 await send_confirmed(session, message)
                 return
@@ -248,6 +261,7 @@ class Client:
         session = self._session
         seconds = limit_of(timeout, session.settings.timeout)
         if receipt:
+            require_bool("receipt", receipt)
             await send_confirmed_many(session, messages, seconds)
             return
         sent = 0
@@ -292,9 +306,8 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        if max_in_flight < 1 or max_in_flight_bytes < 1:
-            msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_bytes!r}"
-            raise LocalProtocolError(msg)
+        require_whole("max_in_flight", max_in_flight)
+        require_whole("max_in_flight_bytes", max_in_flight_bytes)
         default = self._session.settings.timeout
         seconds = limit_of(timeout, default)
         window = partial(Window, max_in_flight, max_in_flight_bytes, default)
@@ -371,6 +384,8 @@ class Client:
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
         options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
+        if id is not None:
+            require_str("id", id)
         wanted = SubscriptionOptions(
             id=id or options.get("durable") or self._new_id("s"),
             destination=destination,
@@ -607,7 +622,7 @@ class Client:
         opened = self._opened
         if opened is None or opened.process != os.getpid():
             return
-        self._stop()
+        self._abandon()
         url = self._session.link.endpoint
         text = f"the client of {url}, opened at {opened.place}, was not closed: await its aclose()"
         warnings.warn(text, ResourceWarning, stacklevel=2, source=opened)

@@ -117,8 +117,8 @@ def connect(
             seconds, so offer at least 1.
         heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
             grow to two intervals.
-        tls: TLS context, or True for Python's default context, as with ``stomps://``. A connection that asks for TLS
-            never falls back to plaintext.
+        tls: TLS context, or True for Python's default context, as with ``stomps://``. Default: the URL decides. A
+            connection that asks for TLS never falls back to plaintext.
         proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
             proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
@@ -306,6 +306,45 @@ async def connect_stream(  # noqa: D417  # the decorator adds the others
         yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
 
+class _Service:
+    """What runs in the background of a client, and logs what a client that was not closed has never written.
+
+    How much that is, is known when it has ended: before the client was dropped, because its event loop has ended, or
+    after that.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._has_ended = self._was_abandoned = False
+
+    async def run(self) -> None:
+        """Serve the session until it is over, or this is canceled."""
+        try:
+            await guarded(supervise, self._session)
+        finally:
+            self._has_ended = True
+            self._log_unwritten()
+
+    def abandon(self, stop: Stop) -> None:
+        """Stop it, because the client was dropped without being closed."""
+        self._was_abandoned = True
+        # Where a loop is closed before its tasks have ended, they never will.
+        self._has_ended = not stop() or self._has_ended
+        self._log_unwritten()
+
+    def _log_unwritten(self) -> None:
+        if not (self._has_ended and self._was_abandoned):
+            return
+        self._was_abandoned = False  # log it once
+        unwritten = self._session.connection.unwritten_bytes
+        if unwritten:
+            logger.warning(
+                "the client of %s was not closed: %d bytes were never written; await its aclose()",
+                self._session.link.endpoint,
+                unwritten,
+            )
+
+
 class _Serving(AbstractAsyncContextManager[Client]):
     """The client of a link, and the task in the background that serves it.
 
@@ -314,10 +353,16 @@ class _Serving(AbstractAsyncContextManager[Client]):
 
     def __init__(self, link: Link, settings: Settings, serves: _Serves = background) -> None:
         self._session = session = Session(link, settings)
-        self._background = serves(partial(guarded, supervise, session))
+        self._service = _Service(session)
+        self._background = serves(self._service.run)
 
     async def __aenter__(self) -> Client:
-        return Client(self._session, await self._background.__aenter__())
+        try:
+            stop = await self._background.__aenter__()
+        except BaseException:
+            self._session.close()
+            raise
+        return Client(self._session, partial(self._service.abandon, stop))
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None

@@ -13,7 +13,7 @@ from typing import Final
 
 from trio_stomp.printable import name_of
 
-__all__ = ["HOW_TO_MAKE_IT_ASYNC", "require_async", "require_plain"]
+__all__ = ["HOW_TO_MAKE_IT_ASYNC", "is_plain", "require_async", "require_plain"]
 
 HOW_TO_MAKE_IT_ASYNC: Final = (
     "write 'async def'; give it more arguments with functools.partial, not with a lambda; and await a function that "
@@ -55,6 +55,11 @@ def require_plain(handler: object) -> None:
             f"handler {name_of(handler)} is not a plain function: work() calls it in a thread, where nothing would "
             "await what it returns. Write 'def', or use trio_stomp.connect()"
         )
+
+
+def is_plain(function: object) -> bool:
+    """Whether a value is a function that is not async."""
+    return callable(function) and not inspect.iscoroutinefunction(_called(function))
 
 
 def _called(handler: object) -> object:

@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
 
+from trio_stomp.brokers import require_destination
 from trio_stomp.errors import DeliveryStatus, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
 from trio_stomp.protocol import AckMode, Frame
 from trio_stomp.session import (
@@ -281,6 +282,8 @@ def _check(headers: HeaderInput | None, seconds: float, reply_to: str | None) ->
     if not seconds > 0:
         msg = f"timeout must be more than 0 seconds, got {seconds!r}"
         raise LocalProtocolError(msg)
+    if reply_to is not None:
+        require_destination(reply_to, "reply_to")
     if reply_to == "":
         msg = "reply_to must name a destination; leave it out for a temporary one"
         raise LocalProtocolError(msg)

@@ -13,8 +13,19 @@ import anyio
 import anyio.lowlevel
 from typing_extensions import TypeVar
 
+from trio_stomp.brokers import require_seconds, require_whole
 from trio_stomp.client.handlers import require_async
-from trio_stomp.client.work import Around, DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
+from trio_stomp.client.work import (
+    Around,
+    DeadLetter,
+    Handler,
+    Key,
+    OpenTransaction,
+    Retry,
+    WorkOptions,
+    check_work,
+    work,
+)
 from trio_stomp.errors import LocalProtocolError, OperationTimeout, SubscriptionEnded
 from trio_stomp.protocol import AckMode
 from trio_stomp.runtime import current_time, move_on_at
@@ -258,6 +269,8 @@ class Subscription(Generic[T_co]):
         Cancellation: no message was taken. The same is true at the `timeout`.
         """
         seconds = limit_of(timeout, None)
+        require_whole("max_messages", max_messages)
+        require_seconds("linger", linger)
         await anyio.lowlevel.checkpoint()
         began, inbox = current_time(), self._inbox
         call = f"receive_batch() from {self.destination!r}"
@@ -386,9 +399,14 @@ class Subscription(Generic[T_co]):
         """
         if self._options.ack is not AckMode.CLIENT_INDIVIDUAL:
             raise LocalProtocolError(
-                f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
+                "work() settles each message by itself; it needs ack='client-individual', not "
+                f"{self._options.ack.value!r}"
             )
         require_async(handler)
+        check_work(
+            workers=workers, key=key, retry=retry, dead_letter=dead_letter, around=around, drain_timeout=drain_timeout
+        )
+        require_seconds("report_blocking_after", report_blocking_after)
         options = WorkOptions(
             workers=workers,
             key=key,

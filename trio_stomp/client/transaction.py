@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from math import inf
 from typing import Final, TypeVar
 
-from trio_stomp.brokers import QueueArguments, send_options
+from trio_stomp.brokers import QueueArguments, require_whole, send_options
 from trio_stomp.errors import (
     CommitTimeout,
     DeliveryStatus,
@@ -413,9 +413,7 @@ async def run_transaction(
     seconds: float | None,
 ) -> T:
     """Run `work` in a transaction, and again if the connection was lost before COMMIT; see `Client.run_transaction`."""
-    if attempts < 1:
-        msg = f"attempts must be at least 1, got {attempts!r}"
-        raise LocalProtocolError(msg)
+    require_whole("attempts", attempts)
     for left in reversed(range(attempts)):
         try:
             async with open_transaction(session, new_id(), seconds) as transaction:

@@ -27,21 +27,33 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from random import random as uniform
-from typing import Final, Generic
+from typing import Final, Generic, cast
 
 import anyio
 import anyio.abc
 from typing_extensions import TypeVar
 
+from trio_stomp.brokers import require, require_destination, require_seconds, require_whole
 from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTransaction
-from trio_stomp.client.handlers import HOW_TO_MAKE_IT_ASYNC
-from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
+from trio_stomp.client.handlers import HOW_TO_MAKE_IT_ASYNC, is_plain
+from trio_stomp.errors import DecodeError, StaleMessage, StompError
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
 from trio_stomp.session import Message, Settlement, add_note, check_delays, full_jitter, tracker_of
 
-__all__ = ["Around", "DeadLetter", "Handler", "Key", "OpenTransaction", "Retry", "UnusableError", "WorkOptions", "work"]
+__all__ = [
+    "Around",
+    "DeadLetter",
+    "Handler",
+    "Key",
+    "OpenTransaction",
+    "Retry",
+    "UnusableError",
+    "WorkOptions",
+    "check_work",
+    "work",
+]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -73,25 +85,39 @@ class Retry:
         first_delay: Upper bound of the delay before the second attempt, in seconds. The bound doubles with each
             attempt, and the delay is drawn uniformly below it.
         max_delay: Largest value of that bound, in seconds.
-        retry_on: Returns whether an error is worth another attempt. Default: every error but DecodeError.
+        retry_on: The errors that are worth another attempt: an exception class, a tuple of them, or a function of the
+            error that returns True or False. Default: every error but DecodeError.
         random: Source of the jitter: returns a uniformly distributed number from 0 to 1.
     """
 
     attempts: int = 3
     first_delay: float = 0.1
     max_delay: float = 30.0
-    retry_on: Callable[[Exception], bool] = _worth_another_try
+    retry_on: Callable[[Exception], bool] | type[BaseException] | tuple[type[BaseException], ...] = _worth_another_try
     random: Callable[[], float] = field(default=uniform, repr=False)
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            msg = f"Retry: attempts must be at least 1, got {self.attempts!r}"
-            raise LocalProtocolError(msg)
+        require_whole("Retry: attempts", self.attempts)
         check_delays("Retry", self.first_delay, self.max_delay)
+        expected = "an exception class, a tuple of them, or a plain (not async) function of the error"
+        require(_is_choice(self.retry_on), "Retry: retry_on", expected, self.retry_on)
 
     def delay(self, attempts: int) -> float:
         """Return the seconds to wait after this many attempts."""
         return full_jitter(self.random, self.first_delay, self.max_delay, attempts - 1)
+
+    def takes(self, error: Exception) -> bool:
+        """Return whether an error is one of `retry_on`."""
+        chosen = self.retry_on
+        return isinstance(error, chosen) if isinstance(chosen, type | tuple) else called(chosen, error)
+
+
+def _is_choice(value: object) -> bool:
+    """Whether a value can be `Retry.retry_on`."""
+    if not isinstance(value, type | tuple):
+        return is_plain(value)
+    kinds = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    return all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds)
 
 
 # --- handlers that block ----------------------------------------------------------------------------------------------
@@ -168,13 +194,34 @@ class WorkOptions(Generic[T]):
     report_blocking_after: float
     capacity: int
 
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            msg = f"workers must be at least 1, got {self.workers!r}"
-            raise LocalProtocolError(msg)
-        if not self.drain_timeout >= 0:
-            msg = f"drain_timeout must be 0 seconds or more, got {self.drain_timeout!r}"
-            raise LocalProtocolError(msg)
+
+def check_work(
+    *,
+    workers: object,
+    key: object,
+    retry: object,
+    dead_letter: object,
+    around: object,
+    drain_timeout: object,
+) -> None:
+    """Check arguments of `Subscription.work`, before any message is taken.
+
+    Raises:
+        LocalProtocolError: One is invalid.
+    """
+    require_whole("workers", workers)
+    function = "a plain (not async) function of the message"
+    require(key is None or isinstance(key, str) or is_plain(key), "key", f"the name of a header, or {function}", key)
+    require(retry is None or isinstance(retry, Retry), "retry", "a Retry, such as Retry(attempts=3)", retry)
+    is_valid = dead_letter is None or isinstance(dead_letter, str) or is_plain(dead_letter)
+    require(is_valid, "dead_letter", f"a destination, or {function}", dead_letter)
+    expected = "a list of functions of the message that return context managers"
+    require(_are_functions(around), "around", expected, around)
+    require_seconds("drain_timeout", drain_timeout)
+
+
+def _are_functions(value: object) -> bool:
+    return isinstance(value, Sequence) and all(map(callable, cast("Sequence[object]", value)))
 
 
 @dataclass(slots=True, eq=False)
@@ -432,7 +479,7 @@ class _Pool(Generic[T]):
             self._log(logging.WARNING, "handler %s failed after it had settled message %r: %s", job, error)
             return None
         retry = self._options.retry
-        if attempts < retry.attempts and called(retry.retry_on, error):
+        if attempts < retry.attempts and retry.takes(error):
             self._log(logging.INFO, f"handler %s failed, attempt {attempts} of message %r: %s", job, error)
             return retry.delay(attempts)
         await self._bury(job, error, attempts)
@@ -452,6 +499,7 @@ class _Pool(Generic[T]):
         self._log(logging.WARNING, f"handler %s failed for good on message %r after {tried}: %s", job, error)
         if chosen is not None:
             destination = chosen if isinstance(chosen, str) else called(chosen, message)
+            require_destination(destination, "what the function of dead_letter= returns")
             await self._letters.send(message, destination, error, attempts)
         elif tracker_of(message).dead_letters(message):
             try:

@@ -152,7 +152,7 @@ def background(function: Callable[[], Awaitable[None]]) -> AbstractAsyncContextM
     """Run a function, which never raises, beside a block; it is canceled and awaited when the block ends.
 
     Yields:
-        A function that cancels it early; any thread may call it, and it does nothing once the loop has ended.
+        A function that cancels it early; any thread may call it. Once the loop has ended, it only returns False.
 
     Cancellation: of the block alone; the function goes on until the block has ended.
     """

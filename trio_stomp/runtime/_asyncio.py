@@ -47,6 +47,9 @@ _log: Final = logging.getLogger("trio_stomp")
 # Above this, the loop stops reading until the reader has taken what is here.
 _MOST_UNREAD_BYTES: Final = 64 * 1024
 
+# Passes of the loop in which a function begins, and then the tasks that it starts at once.
+_PASSES_TO_BEGIN: Final = 2
+
 
 class Waiter:
     """One task that waits to be woken."""
@@ -182,12 +185,41 @@ async def _until_done(task: asyncio.Task[T]) -> asyncio.CancelledError | None:
 
 
 background = Background
-detached = background
 
 
-def _cancel_soon(loop: asyncio.AbstractEventLoop, scope: anyio.CancelScope) -> None:
-    with suppress(RuntimeError):  # it is closed
+class Detached(Background):
+    """`background` for a block that is entered in one task and may be left in another, or never.
+
+    A loop may end without leaving the block, and cancels all tasks. One of anyio's that has not begun then leaves a
+    coroutine that was never awaited, of which Python warns. So all of them have begun when the block is entered.
+    """
+
+    async def __aenter__(self) -> Stop:
+        """Begin.
+
+        Cancellation: the function is canceled and awaited.
+        """
+        stop = await super().__aenter__()
+        has_begun = False
+        try:
+            for _ in range(_PASSES_TO_BEGIN):
+                await asyncio.sleep(0)
+            has_begun = True
+        finally:
+            if not has_begun:
+                await self.__aexit__(asyncio.CancelledError)  # noqa: ASYNC102  # it shields itself
+        return stop
+
+
+detached = Detached
+
+
+def _cancel_soon(loop: asyncio.AbstractEventLoop, scope: anyio.CancelScope) -> bool:
+    try:
         loop.call_soon_threadsafe(scope.cancel)
+    except RuntimeError:  # it is closed
+        return False
+    return True
 
 
 class BackgroundNursery:
@@ -278,7 +310,17 @@ class SocketStream(asyncio.Protocol, ByteStream):
     says so as soon as something is left over, and sending then waits until the operating system has taken it.
     """
 
-    __slots__ = ("_buffered", "_chunks", "_closed", "_end", "_is_paused", "_reader", "_transport", "_writable")
+    __slots__ = (
+        "_buffered",
+        "_chunks",
+        "_closed",
+        "_end",
+        "_is_paused",
+        "_never_written",
+        "_reader",
+        "_transport",
+        "_writable",
+    )
 
     writes_now = True
     can_send_eof = True
@@ -291,6 +333,8 @@ class SocketStream(asyncio.Protocol, ByteStream):
         # None while it is open; else the error that ended it, or an EndOfStream.
         self._end: Exception | None = None
         self._closed = False
+        # What was left over when it was closed.
+        self._never_written = 0
         self._reader = Waiter()
         self._writable: asyncio.Future[None] | None = None
 
@@ -365,6 +409,13 @@ class SocketStream(asyncio.Protocol, ByteStream):
         transport.write(data)
         return len(data)
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """How much was left over, and is not written yet."""
+        if self._closed or self._transport is None:
+            return self._never_written
+        return self._transport.get_write_buffer_size()
+
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
         await self.wait_writable()
@@ -403,6 +454,7 @@ class SocketStream(asyncio.Protocol, ByteStream):
             # The loop closes the socket in its next pass.
             await asyncio.sleep(0)
         finally:
+            self._never_written = self._never_written or transport.get_write_buffer_size()
             transport.abort()
 
 

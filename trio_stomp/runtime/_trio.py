@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import Final, TypeVar, TypeVarTuple
@@ -140,9 +140,12 @@ class Detached:
 detached = Detached
 
 
-def _cancel_soon(token: trio.lowlevel.TrioToken, scope: trio.CancelScope) -> None:
-    with suppress(trio.RunFinishedError):
+def _cancel_soon(token: trio.lowlevel.TrioToken, scope: trio.CancelScope) -> bool:
+    try:
         token.run_sync_soon(scope.cancel)
+    except trio.RunFinishedError:
+        return False
+    return True
 
 
 async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:

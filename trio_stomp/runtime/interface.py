@@ -75,6 +75,11 @@ class ByteStream(AsyncResource):
         """
         return 0
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """How much `write_now` and `send_all` have taken that is not written yet, or never was before it was closed."""
+        return 0
+
     def abandon(self) -> None:  # the default is for what is no socket
         """Close the socket in a forked process and send nothing: it belongs to the other process."""
 
@@ -86,8 +91,8 @@ OTHER_LOOP: Final = (
     "this client belongs to another event loop: use it in the loop in which it was opened, or open one in each loop"
 )
 
-# Cancels what runs in the background.
-Stop: TypeAlias = Callable[[], None]
+# Cancels what runs in the background; returns False where its event loop has ended.
+Stop: TypeAlias = Callable[[], bool]
 
 
 class Waiter(Protocol):
@@ -160,7 +165,7 @@ class Runtime(Protocol):
         """Run a function, which never raises, beside a block; it is canceled and awaited when the block ends.
 
         Yields:
-            A function that cancels it early; any thread may call it, and it does nothing once the loop has ended.
+            A function that cancels it early; any thread may call it. Once the loop has ended, it only returns False.
 
         Cancellation: of the block alone; the function goes on until the block has ended.
         """

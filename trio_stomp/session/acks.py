@@ -18,7 +18,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from trio_stomp.brokers import NackMeaning, Profile
+from trio_stomp.brokers import NackMeaning, Profile, require_bool
 from trio_stomp.errors import LocalProtocolError, NotInVersionError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.session.hooks import Observer
@@ -46,7 +46,7 @@ class _Rule(enum.Enum):
 
     SEND = "it is sent"
     BY_BROKER = "see _NACK"
-    AUTO = "its subscription is in auto mode"
+    AUTO = "its subscription is in auto mode, which needs no ACK"
     SETTLED = "it is settled"
     LEFT = "its subscription is gone"
     LOST = "its connection is gone"
@@ -201,6 +201,8 @@ class AckTracker:
         seconds = limit_of(timeout, connection.settings.timeout)
         goes_at_once = connection.goes_at_once()
         pairs = _NOTHING if headers is None else header_pairs(headers)
+        if receipt:
+            require_bool("receipt", receipt)
         if goes_at_once and not receipt:
             self.settle_nowait(message, command, headers=pairs, requeue=requeue)
             return
@@ -322,6 +324,8 @@ class AckTracker:
         rule = ack
         if command is not _ACK:
             rule = nack_in_1_0 if self.connection.protocol.version is Version.V1_0 else nack
+            if requeue is not None:
+                require_bool("requeue", requeue)
             if rule is _Rule.BY_BROKER:
                 rule = _NACK[self.profile.nack(message.headers, requeue)]
         if rule is not _SEND:
@@ -332,7 +336,9 @@ class AckTracker:
         if rule is _Rule.LOST:
             connection.counters.stale_messages += connection.is_stale
             connection.check()
-        if rule in (_Rule.AUTO, _Rule.SETTLED):
+        if rule is _Rule.AUTO:
+            raise LocalProtocolError(f"{what}: {rule.value}")
+        if rule is _Rule.SETTLED:
             raise LocalProtocolError(f"{what}: {rule.value} ({message.settlement.value})")
         if rule is _Rule.LEFT:
             raise StaleMessage(f"{what}: its {self._name} is gone; the broker redelivers it")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import anyio
 
+from trio_stomp.brokers import is_whole
 from trio_stomp.errors import ConnectionLost, LocalProtocolError
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.runtime import awaited, called, in_thread
@@ -257,7 +258,7 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
         OSError: The file cannot be opened.
     """
     if _is_iterable(body):
-        if content_length is None or content_length < 0:
+        if not is_whole(content_length, 0):
             raise LocalProtocolError(
                 "an async iterable needs content_length=, the number of bytes that it gives in total, because STOMP "
                 f"sends that first; got {content_length!r}"
@@ -283,8 +284,8 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
                 file.close()
     elif not _is_file(body):
         raise LocalProtocolError(
-            "a body must be bytes, str, a path, a binary file object or an async iterable, got a "
-            f"{type(body).__name__}; encode it, for example with json.dumps(), or open the file with mode 'rb'"
+            "a body must be bytes, str, a path, a binary file object or an async iterable, got a value of type "
+            f"{type(body).__name__}; pass json= to send JSON, encode it, or open the file with mode 'rb'"
         )
     else:
         name = getattr(body, "name", type(body).__name__)

@@ -597,6 +597,11 @@ class Connection:
         # failure into a success.
         self.fail(error)
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """How much is not written, at least: what a stream has left over may be in the outbox too."""
+        return max(self.outbox.waiting_bytes, self.stream.unwritten_bytes)
+
     # --- end ------------------------------------------------------------------------------------------------------
 
     def entered(self, state: SessionState) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, send_options
+from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, require_destination, send_options, shown
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.runtime import called
 
@@ -47,15 +47,22 @@ def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
 
     Raises:
         LocalProtocolError: A name or value is not a str (numbers are not converted, because the text of True would be a
-            guess), or the client sets this header itself.
+            guess), or the client sets this header itself. Or they are neither a mapping nor pairs.
     """
     if not headers:
         return []
-    # `dict` is for speed: a check against an abstract class takes as long as everything else here.
-    pairs = list(headers.items()) if isinstance(headers, (dict, Mapping)) else list(headers)
-    for name, value in pairs:
-        if type(name) is not str or type(value) is not str or name in _SET_BY_CALLS:
-            _require_sendable(name, value)
+    try:
+        # `dict` is for speed: a check against an abstract class takes as long as everything else here.
+        pairs = list(headers.items()) if isinstance(headers, (dict, Mapping)) else list(headers)
+        for name, value in pairs:
+            if type(name) is not str or type(value) is not str or name in _SET_BY_CALLS:
+                _require_sendable(name, value)
+    except (TypeError, ValueError) as error:
+        # The values may be secret, so they are not shown.
+        raise LocalProtocolError(
+            "headers must be a mapping such as {'type': 'order'}, or a list of pairs such as [('type', 'order')], got "
+            f"a value of type {type(headers).__name__}: {error}"
+        ) from None
     return pairs
 
 
@@ -92,7 +99,8 @@ class OutgoingMessage:
 
     Raises:
         TypeError: There is no such option, or neither or both of ``body=`` and ``json=`` were given.
-        LocalProtocolError: The value of an option is invalid for every broker, or ``json=`` cannot be encoded.
+        LocalProtocolError: The destination is not a str, the value of an option is invalid for every broker, or
+            ``json=`` cannot be encoded.
     """
 
     destination: str
@@ -128,6 +136,8 @@ class OutgoingMessage:
             self.body, content_type = _body(body, headers, content_type, json, encode, "OutgoingMessage()")
         else:
             self.body = body
+        if type(destination) is not str:
+            require_destination(destination)
         self.destination = destination
         self.headers = headers
         self.content_type = content_type
@@ -143,11 +153,20 @@ class OutgoingMessage:
 
 
 def parts_of(message: OutgoingMessage) -> Parts[bytes | str]:
-    """Return what a SEND of a message is made of."""
+    """Return what a SEND of a message is made of.
+
+    Raises:
+        LocalProtocolError: It is not an OutgoingMessage.
+    """
     each = message
-    options = send_options(
-        each.persistent, each.ttl, each.priority, each.delay, each.group, each.dedup_id, each.queue_arguments
-    )
+    try:
+        options = send_options(
+            each.persistent, each.ttl, each.priority, each.delay, each.group, each.dedup_id, each.queue_arguments
+        )
+    except AttributeError:
+        raise LocalProtocolError(
+            f"each message must be an OutgoingMessage, got {shown(message)}: use OutgoingMessage(destination, body)"
+        ) from None
     return each.destination, each.body, each.headers, each.content_type, options
 
 
@@ -189,12 +208,16 @@ def completed(
 
     Raises:
         TypeError: Too much was given, or too little.
-        LocalProtocolError: ``json=`` cannot be encoded.
+        LocalProtocolError: ``json=`` cannot be encoded, or the destination is not a str.
     """
-    if isinstance(destination, OutgoingMessage):
+    if type(destination) is str:
+        pass
+    elif isinstance(destination, OutgoingMessage):
         if any(each is not None for each in (body, headers, content_type, options, json, encode)):
             raise TypeError(f"{call} was given an OutgoingMessage and more besides; set all of it in the message")
         return parts_of(destination)
+    else:
+        require_destination(destination)
     encoded, content_type = _body(body, headers, content_type, json, encode, call)
     return destination, encoded, headers, content_type, options
 
@@ -212,7 +235,10 @@ def _body(
         if encode is not None:
             raise TypeError(f"{call} was given encode= without json=, the value to encode")
         if body is None:
-            raise TypeError(f"{call} needs a body, or json= and a value to encode; for JSON's null, send b'null'")
+            raise TypeError(
+                f"{call} needs a body, or json= and a value to encode; for JSON's null, send b'null' "
+                'with content_type="application/json"'
+            )
         return body, content_type
     if body is not None:
         raise TypeError(f"{call} was given a body and json=; leave out one")
@@ -227,5 +253,5 @@ def _body(
             raise LocalProtocolError(msg) from error
     made = called(encode, json)
     if not isinstance(made, (bytes, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise LocalProtocolError(f"encode= must return bytes or str, got a {type(made).__name__}")
+        raise LocalProtocolError(f"encode= must return bytes or str, got a value of type {type(made).__name__}")
     return made, content_type

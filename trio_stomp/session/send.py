@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from trio_stomp.brokers import REPLY_PREFIXES, Pairs, Profile, SendOptions, require_options
+from trio_stomp.brokers import REPLY_PREFIXES, Pairs, Profile, SendOptions, require_bool, require_options
 from trio_stomp.errors import DeliveryStatus, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, text_encoding
@@ -95,6 +95,8 @@ async def send_reply(session: Session, message: Parts[bytes | str], *, receipt: 
 
     Cancellation: as `Client.send`.
     """
+    if receipt:
+        require_bool("receipt", receipt)
     async with Limit(limit_of(timeout, session.settings.timeout), f"reply() to {message[0]!r}", session) as limit:
         if receipt:
             await send_confirmed(session, message, limit)
@@ -569,8 +571,8 @@ def size_of(body: object) -> int:
 
 def _wrong(body: object) -> LocalProtocolError:
     return LocalProtocolError(
-        f"a body must be bytes or str, got a {type(body).__name__}; pass json= to send JSON, or encode it. "
-        "Client.send() and Transaction.send() take files too"
+        f"a body must be bytes or str, got a value of type {type(body).__name__}; pass json= to send JSON, or encode "
+        "it. Client.send() and Transaction.send() take files too"
     )
 
 

@@ -10,9 +10,17 @@ from math import inf
 from random import random as uniform
 from typing import Final, TypedDict, cast
 
-from typing_extensions import TypeIs
-
-from trio_stomp.brokers import Profile, ProfileName, profile_named
+from trio_stomp.brokers import (
+    Profile,
+    ProfileName,
+    is_number,
+    profile_named,
+    require,
+    require_bool,
+    require_seconds,
+    require_whole,
+    shown,
+)
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 from trio_stomp.runtime import called
@@ -47,13 +55,13 @@ def full_jitter(random: Callable[[], float], first_delay: float, max_delay: floa
     return called(random) * min(max_delay, first_delay * 2.0 ** min(doublings, 60))
 
 
-def check_delays(policy: str, first_delay: float, max_delay: float) -> None:
+def check_delays(policy: str, first_delay: object, max_delay: object) -> None:
     """Check the bounds of `full_jitter`.
 
     Raises:
-        LocalProtocolError: One is negative, or they are in the wrong order.
+        LocalProtocolError: One is no number or negative, or they are in the wrong order.
     """
-    if not 0 <= first_delay <= max_delay:
+    if not (is_number(first_delay) and is_number(max_delay) and 0 <= first_delay <= max_delay):
         msg = f"{policy}: delays must be 0 <= first_delay <= max_delay, got {first_delay!r} and {max_delay!r}"
         raise LocalProtocolError(msg)
 
@@ -95,16 +103,14 @@ class Reconnect:
 
     def __post_init__(self) -> None:
         check_delays("Reconnect", self.first_delay, self.max_delay)
-        if not self.stable_after >= 0:
-            msg = f"Reconnect: stable_after must be 0 seconds or more, got {self.stable_after!r}"
-            raise LocalProtocolError(msg)
-        if self.attempts is not None and self.attempts < 1:
-            msg = f"Reconnect: attempts must be at least 1, or None for no limit, got {self.attempts!r}"
-            raise LocalProtocolError(msg)
-        for name, seconds in (("deadline", self.deadline), ("fail_back_after", self.fail_back_after)):
-            if seconds is not None and not seconds > 0:
-                msg = f"Reconnect: {name} must be more than 0 seconds, or None, got {seconds!r}"
-                raise LocalProtocolError(msg)
+        require_seconds("Reconnect: stable_after", self.stable_after)
+        if self.attempts is not None:
+            require_whole("Reconnect: attempts", self.attempts, or_none=", or None for no limit")
+        require_bool("Reconnect: retry_first", self.retry_first)
+        spans: dict[str, object] = {"deadline": self.deadline, "fail_back_after": self.fail_back_after}
+        for name, seconds in spans.items():
+            is_valid = seconds is None or (is_number(seconds) and seconds > 0)
+            require(is_valid, f"Reconnect: {name}", "more than 0 seconds, or None", seconds)
 
     def delay(self, failed: int) -> float:
         """Return the seconds to wait after this many failed attempts in a row."""
@@ -154,12 +160,8 @@ class ConnectOptions(CommonOptions, total=False):
 _SURELY_MILLISECONDS: Final = 1000
 
 
-def _is_number(value: object) -> TypeIs[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _seconds(name: str, value: object) -> float:
-    if not _is_number(value):
+    if not is_number(value):
         raise LocalProtocolError(f"{name} must be a number of seconds, got {value!r}")
     if not value > 0:
         raise LocalProtocolError(f"{name} must be more than 0 seconds, got {value!r}")
@@ -173,9 +175,8 @@ def _attempt_delay(value: object) -> float | None:
 
 
 def _at_least(least: int, name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise LocalProtocolError(f"{name} must be an int of at least {least}, got {value!r}")
-    return value
+    require_whole(name, value, least)
+    return cast("int", value)
 
 
 def _timeout(value: object) -> float | None:
@@ -187,7 +188,7 @@ def _timeout(value: object) -> float | None:
 
 
 def _offer(value: object) -> HeartBeatOffer:
-    if _is_number(value):
+    if is_number(value):
         raise LocalProtocolError(
             f"heart_beat must be a pair of seconds, sent and received, got {value!r}: use heart_beat=({value}, {value})"
         )
@@ -210,6 +211,29 @@ def _reconnect(value: object) -> Reconnect | None:
     if isinstance(value, bool):
         return Reconnect() if value else None
     raise LocalProtocolError(f"reconnect must be a Reconnect, or True for its defaults, got {value!r}")
+
+
+def _tls(value: object) -> ssl.SSLContext | bool:
+    if isinstance(value, ssl.SSLContext | bool):
+        return value
+    use = f": use ssl.create_default_context(cafile={value!r})" if isinstance(value, str) else ""
+    raise LocalProtocolError(f"tls must be an ssl.SSLContext, True or False, got {shown(value)}{use}")
+
+
+def _text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        # It may be a passcode, so it is not shown.
+        raise LocalProtocolError(f"{name} must be a str, got a value of type {type(value).__name__}")
+    return value
+
+
+def _credentials(value: object) -> object:
+    if value is not None and not callable(value):
+        raise LocalProtocolError(
+            "credentials must be a function that returns user name and passcode, got a value of type "
+            f"{type(value).__name__}: use login= and passcode= for fixed ones"
+        )
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +291,7 @@ class Settings(TransportOptions):
 
 
 def _margin(value: object) -> float:
-    if not _is_number(value) or not value >= 1:
+    if not is_number(value) or not value >= 1:
         raise LocalProtocolError(f"heart_beat_margin must be at least 1 interval, got {value!r}")
     return value
 
@@ -363,10 +387,15 @@ def _require_no_vhost(vhost: str | None, endpoints: Sequence[Endpoint]) -> None:
 
 # What checks the value of an option, and makes of it what the connection uses.
 _CHECKS: Final[Mapping[str, Callable[[object], object]]] = {
+    "login": partial(_text, "login"),
+    "passcode": partial(_text, "passcode"),
+    "credentials": _credentials,
+    "vhost": partial(_text, "vhost"),
     "headers": _pairs,
     "profile": _profile,
     "heart_beat": _offer,
     "heart_beat_margin": _margin,
+    "tls": _tls,
     "proxy": _proxy,
     "websocket_headers": _pairs,
     "websocket_message_bytes": _message_bytes,

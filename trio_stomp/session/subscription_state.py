@@ -11,7 +11,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
+from trio_stomp.brokers import (
+    Pairs,
+    Profile,
+    StreamOffset,
+    SubscribeOptions,
+    ends_browsing,
+    is_whole,
+    require_destination,
+    require_whole,
+    stream_offset_of,
+)
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import AckMode, State, Version
 from trio_stomp.runtime import current_time
@@ -62,13 +72,13 @@ class SubscriptionOptions:
     def __post_init__(self) -> None:
         """Check the options against each other."""
         mode = self.ack
-        if self.prefetch < 1:
-            raise LocalProtocolError(f"prefetch must be at least 1 message, got {self.prefetch!r}")
+        require_destination(self.destination)
+        require_whole("prefetch", self.prefetch)
         if self.overflow is Overflow.DROP_OLDEST and mode is not AckMode.AUTO:
             raise LocalProtocolError(
                 f"overflow='drop-oldest' drops messages; it needs ack='auto', not {mode.value!r}; use 'wait' or 'error'"
             )
-        if self.spool_threshold_bytes is not None and self.spool_threshold_bytes < SMALLEST_THRESHOLD:
+        if self.spool_threshold_bytes is not None and not is_whole(self.spool_threshold_bytes, SMALLEST_THRESHOLD):
             raise LocalProtocolError(
                 f"spool_threshold_bytes must be at least {SMALLEST_THRESHOLD} bytes, got {self.spool_threshold_bytes!r}"
             )

@@ -47,6 +47,20 @@ _SCHEMES: Final = {
     "stomp+unix": _Scheme(transport=Transport.UNIX),
 }
 
+# How brokers and other clients write URLs.
+_LIST: Final = "a list of URLs, such as ['stomp://first:61613', 'stomp://second:61613']"
+_OTHER_SCHEMES: Final = {
+    **dict.fromkeys(("tcp", "nio", "stomp+tcp", "stomp+nio"), "stomp://"),
+    **dict.fromkeys(("ssl", "tls", "stomp+ssl", "stomp+tls", "stomp+nio+ssl"), "stomps://"),
+    **dict.fromkeys(("failover", "fanout", "static"), _LIST),
+    "http": "ws://",
+    "https": "wss://",
+}
+
+_SEVERAL: Final = re.compile(r",[a-z+]+://")
+# Host and port without a scheme, maybe with a virtual host. What holds an "@" may hold a passcode, and is never shown.
+_ADDRESS: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}(/[A-Za-z0-9_.%-]*)?")
+
 _EXPECTED: Final = (
     "expected stomp://[user:passcode@]host[:port][/vhost], stomps:// for TLS, ws:// or wss://host[:port]/path for "
     "WebSocket, or stomp+unix:///path"
@@ -226,6 +240,8 @@ class Endpoint:
         Raises:
             LocalProtocolError: Not a valid broker URL. The message never shows the URL, which may hold a passcode.
         """
+        if isinstance(url, str):
+            _refuse_other_forms(url)
         parts = UrlParts.of(url, "broker URL", _EXPECTED)
         scheme = _SCHEMES.get(parts.scheme)
         if scheme is None:
@@ -289,6 +305,21 @@ class Endpoint:
 
 # It has no URL: its other end is up to the program.
 OWN_STREAM: Final = Endpoint(host="", port=0, tls=False, transport=Transport.STREAM)
+
+
+def _refuse_other_forms(url: str) -> None:
+    """Refuse what other clients take in place of a URL, and say what to write.
+
+    Raises:
+        LocalProtocolError: It is one of those.
+    """
+    if _ADDRESS.fullmatch(url):
+        raise LocalProtocolError(f"the broker URL has no scheme; write stomp://{url}, or stomps:// for TLS")
+    scheme = url.partition(":")[0].lower()
+    if scheme in _OTHER_SCHEMES:
+        raise LocalProtocolError(f"the broker URL has scheme {scheme!r}; write {_OTHER_SCHEMES[scheme]}; {_EXPECTED}")
+    if _SEVERAL.search(url.partition("?")[0]):
+        raise LocalProtocolError(f"the broker URL holds several URLs; write {_LIST}")
 
 
 def _check(parts: UrlParts, transport: Transport) -> None:

@@ -1,0 +1,167 @@
+"""Arguments of the wrong type, as programs without a type checker pass them: refused in the thread that calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pytest
+
+import trio_stomp.blocking
+from trio_stomp import Hooks, LocalProtocolError, OutgoingMessage, Retry
+from trio_stomp.blocking import Client, Message, Subscription
+from trio_stomp.testing import ThreadedBroker
+
+QUEUE = "/queue/orders"
+TUPLE = (QUEUE, "x")
+NO_MESSAGE = r"each message must be an OutgoingMessage, got \('/queue/orders', 'x'\): use OutgoingMessage\("
+
+
+class Send(Protocol):
+    def __call__(self, client: Client, /, *args: object, **options: object) -> None: ...
+
+
+def entered(manager: AbstractContextManager[object]) -> None:
+    with manager:
+        raise AssertionError
+
+
+def published(client: Client, *args: object, **options: object) -> None:
+    with client.publisher() as publisher:
+        publisher.send(*args, **options)  # type: ignore[arg-type]  # what is refused
+
+
+def transacted(client: Client, *args: object, **options: object) -> None:
+    with client.transaction() as transaction:
+        transaction.send(*args, **options)  # type: ignore[arg-type]  # what is refused
+
+
+def sent(client: Client, *args: object, **options: object) -> None:
+    client.send(*args, **options)  # type: ignore[arg-type]  # what is refused
+
+
+def confirmed(client: Client, *args: object, **options: object) -> None:
+    client.send(*args, receipt=True, **options)  # type: ignore[arg-type]  # what is refused
+
+
+def requested(client: Client, *args: object, **options: object) -> None:
+    client.request(*args, timeout=1, **options)  # type: ignore[arg-type]  # what is refused
+
+
+@pytest.mark.parametrize("send", [sent, confirmed, published, transacted, requested])
+@pytest.mark.parametrize("hooks", [(), (Hooks(),)], ids=["without hooks", "with hooks"])
+@pytest.mark.parametrize(
+    ("args", "options", "words"),
+    [
+        ((None, b""), {}, "destination must be a str such as '/queue/orders', got None"),
+        (([QUEUE], b""), {}, "destination must be a str such as '/queue/orders', got "),
+        ((QUEUE, b""), {"persistent": "false"}, "persistent must be True or False, got 'false'"),
+        ((QUEUE, b""), {"ttl": "5"}, "ttl must be a number of seconds, more than 0, got '5'"),
+        ((QUEUE, b""), {"headers": "a:b"}, "headers must be a mapping .*, got a value of type str"),
+    ],
+)
+def test_send_when_an_argument_is_of_the_wrong_type_then_the_call_raises_and_nothing_is_sent(
+    broker: ThreadedBroker,
+    send: Send,
+    hooks: tuple[Hooks, ...],
+    args: tuple[object, ...],
+    options: dict[str, object],
+    words: str,
+) -> None:
+    with trio_stomp.blocking.connect(broker.url, hooks=hooks) as client:
+        with pytest.raises(LocalProtocolError, match=words):
+            send(client, *args, **options)
+        client.send(QUEUE, b"next", receipt=True)
+    assert broker.call(lambda inner: [message.body for message in inner.messages(QUEUE)]) == [b"next"]
+
+
+# What is done with a client, and what is said of it.
+WRONG: dict[str, tuple[Callable[[Client], object], str]] = {
+    "send, receipt": (
+        lambda client: client.send(QUEUE, b"", receipt="r-1"),  # type: ignore[arg-type]  # wrong on purpose
+        "receipt must be True or False, got 'r-1'",
+    ),
+    "send_many": (lambda client: client.send_many([TUPLE]), NO_MESSAGE),  # type: ignore[list-item]  # wrong on purpose
+    "send_many, receipt": (
+        lambda client: client.send_many([OutgoingMessage(QUEUE, b"")], receipt="r-1"),  # type: ignore[arg-type]  # wrong on purpose
+        "receipt must be True or False, got 'r-1'",
+    ),
+    "publisher": (
+        lambda client: entered(client.publisher(max_in_flight="5")),  # type: ignore[arg-type]  # wrong on purpose
+        "max_in_flight must be an int of at least 1, got '5'",
+    ),
+    "subscribe": (lambda client: entered(client.subscribe(None)), "destination must be a str .*, got None"),  # type: ignore[arg-type]  # wrong on purpose
+    "subscribe, prefetch": (
+        lambda client: entered(client.subscribe(QUEUE, prefetch="10")),  # type: ignore[arg-type]  # wrong on purpose
+        "prefetch must be an int of at least 1, got '10'",
+    ),
+    "run_transaction": (
+        lambda client: client.run_transaction(lambda _transaction: None, attempts="3"),  # type: ignore[arg-type]  # wrong on purpose
+        "attempts must be an int of at least 1, got '3'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_call_when_an_argument_is_of_the_wrong_type_then_it_says_what_was_expected(client: Client, name: str) -> None:
+    call, words = WRONG[name]
+    with pytest.raises(LocalProtocolError, match=words):
+        call(client)
+    client.send(QUEUE, b"next", receipt=True)
+
+
+async def not_plain(_message: Message) -> str:  # noqa: ASYNC124  # what is refused
+    return QUEUE
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": "5"}, "workers must be an int of at least 1, got '5'"),
+        ({"workers": 0}, "workers must be an int of at least 1, got 0"),
+        ({"drain_timeout": "5"}, "drain_timeout must be a number of seconds, 0 or more, got '5'"),
+        ({"retry": True}, r"retry must be a Retry, such as Retry\(attempts=3\), got True"),
+        ({"key": 5}, "key must be the name of a header, or a plain .* function of the message, got 5"),
+        ({"dead_letter": 5}, "dead_letter must be a destination, or a plain .* function of the message, got 5"),
+        ({"dead_letter": not_plain}, "dead_letter must be .* plain .* function .*, got <function not_plain"),
+        ({"around": 5}, "around must be a list of functions of the message that return context managers, got 5"),
+    ],
+)
+def test_work_when_a_policy_is_of_the_wrong_type_then_refused_with_an_idle_queue(
+    client: Client, options: dict[str, object], words: str
+) -> None:
+    with client.subscribe("/queue/idle") as jobs, pytest.raises(LocalProtocolError, match=words):
+        jobs.work(print, **options)  # type: ignore[arg-type]  # what is refused
+
+
+def test_work_when_the_errors_worth_a_retry_are_a_tuple_of_classes_then_they_are_retried(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    handled: list[str] = []
+
+    def handle(message: Message) -> None:
+        handled.append(message.text)
+        raise (KeyError if message.text == "bad" else OSError)(message.text)
+
+    client.send("/queue/jobs", "bad")
+    client.send("/queue/jobs", "down", receipt=True)
+    retry = Retry(attempts=3, first_delay=0, retry_on=(OSError, TimeoutError))
+    with client.subscribe("/queue/jobs") as jobs, pytest.raises(trio_stomp.OperationTimeout):
+        jobs.work(handle, retry=retry, dead_letter="/queue/dead", timeout=0.5)
+    assert sorted(handled) == ["bad", "down", "down", "down"]
+    assert broker.call(lambda inner: inner.depth("/queue/dead")) == 2
+
+
+@pytest.mark.parametrize("wrong", [{"max_messages": "5"}, {"max_messages": 0}, {"max_messages": 1, "linger": "1"}])
+def test_receive_batch_when_an_argument_is_wrong_then_refused(client: Client, wrong: dict[str, object]) -> None:
+    def receive(subscription: Subscription) -> None:
+        subscription.receive_batch(**wrong)  # type: ignore[arg-type]  # what is refused
+
+    with client.subscribe(QUEUE) as subscription, pytest.raises(LocalProtocolError, match="must be a"):
+        receive(subscription)
+
+
+def test_connect_when_its_credentials_are_no_function_then_refused(broker: ThreadedBroker) -> None:
+    with pytest.raises(LocalProtocolError, match=r"credentials must be a function .* got a value of type tuple"):
+        trio_stomp.blocking.open(broker.url, credentials=("me", "good"))  # type: ignore[arg-type]  # what is refused
