@@ -39,7 +39,7 @@ async def test_run_when_it_does_not_end_in_time_then_it_says_what_is_missing_and
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(play)
-            await broker.wait_until(lambda: broker.statistics().received.get(Command.SEND, 0) > 100)
+            await broker.wait_until(lambda: broker.statistics().received.get(Command.SEND, 0) > 100, timeout=60)
             mock_clock.jump(order.deadline)
 
     (outcome,) = outcomes

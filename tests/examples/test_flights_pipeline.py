@@ -143,7 +143,7 @@ async def test_route_when_the_late_queue_is_full_then_the_message_stays_where_it
         with pytest.raises(trio_stomp.StompError):
             async with trio_stomp.connect(broker.url) as client, client.subscribe(plan().queue) as subscription:
                 await pipeline._route(client, plan(), await anext(subscription))
-        await broker.wait_until(lambda: not broker.sessions)
+        await broker.wait_until(lambda: not broker.sessions, timeout=60)
         assert [message.body for message in broker.messages(plan().queue)] == [flight.to_json()]
         assert [message.body for message in broker.messages(plan().late_queue)] == [b"in the way"]
 

@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 import trio
 from flights.records import Flight
-from flights_pipeline import left_over, through
 from pipeline.alerts import AlertDesk
 from pipeline.faulty_proxy import open_faulty_proxy
 from pipeline.replay import Replay, flights_in_order
@@ -33,11 +32,13 @@ def test_flights_when_put_in_order_then_by_hour_and_not_by_the_text_of_the_month
 
 
 async def test_replay_when_the_link_is_cut_on_the_way_then_every_flight_is_there() -> None:
+    from flights_pipeline import left_over, through  # noqa: PLC0415  # it imports matplotlib, which takes long
+
     async with open_broker() as broker, open_faulty_proxy("127.0.0.1", broker.port) as proxy:
         replay = Replay(url=through(broker.url, proxy.port), queue=QUEUE)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: replay.run(flights(3000), per_second=1e9))
-            await broker.wait_until(lambda: broker.depth(QUEUE) > 500)
+            await broker.wait_until(lambda: broker.depth(QUEUE) > 500, timeout=60)
             assert proxy.cut_all() == 1
         await replay.close_windows()
 
@@ -56,12 +57,14 @@ async def test_desk_when_messages_come_again_then_they_are_known_by_their_ids() 
             broker.publish(QUEUE, body, [("dedup-id", own)])
         async with trio.open_nursery() as nursery:
             nursery.start_soon(desk.run)
-            await broker.wait_until(lambda: broker.depth(QUEUE) + broker.unacknowledged(QUEUE) == 0)
+            await broker.wait_until(lambda: broker.depth(QUEUE) + broker.unacknowledged(QUEUE) == 0, timeout=60)
             nursery.cancel_scope.cancel()
 
     assert (desk.arrivals.ids, desk.arrivals.doubled, desk.copies) == ({1, 2}, [2], 1)
 
 
 def test_url_when_it_goes_through_the_proxy_then_all_but_the_address_is_the_same() -> None:
+    from flights_pipeline import through  # noqa: PLC0415  # as above
+
     assert through("stomp://guest:s%3Ax@broker:61613/test", 5) == "stomp://guest:s%3Ax@127.0.0.1:5/test"
     assert urlsplit(through("stomp://broker", 5)).port == 5

@@ -68,7 +68,7 @@ def wait_until_left(broker: ThreadedBroker, count: int) -> None:
 
 
 async def _wait_until_left(broker: Broker, *, count: int) -> None:
-    await broker.wait_until(lambda: _left(broker) == count)
+    await broker.wait_until(lambda: _left(broker) == count, timeout=60)
 
 
 def break_links(broker: ThreadedBroker, *octets: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError
 from trio_stomp.spark.batch_source import BatchOptions, StompBatchReader
 from trio_stomp.spark.intake_options import READS, destination_folder
 from trio_stomp.spark.receiver_status import write_status
-from trio_stomp.spark.segment_slices import rows_of
+from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, SwallowReceipts, ThreadedBroker
 from trio_stomp.types import Command
@@ -125,7 +126,9 @@ def test_read_when_acks_are_lost_then_the_copies_are_dropped(threaded_broker: Th
 
     def cut() -> None:
         # With the RECEIPT of the first ACK swallowed, the read waits for it.
-        threaded_broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+        threaded_broker.call(
+            lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60)
+        )
         threaded_broker.call(Broker.drop_connections)
 
     cutter = threading.Thread(target=cut)
@@ -190,6 +193,18 @@ def test_read_when_the_note_of_an_earlier_one_is_damaged_then_the_error_names_it
 
     with pytest.raises(SpoolError, match=r"cannot read .*/reads/x.json of the spool"):
         read()
+
+
+def test_read_when_it_fails_then_the_error_has_nothing_of_the_inside(make: MakeReader) -> None:
+    with pytest.raises(StompError, match="are the options 'login' and 'password' right") as refused:
+        make(password="hunter2").partitions()
+    reader = make()
+    with pytest.raises(SpoolError, match="cannot read /gone/segment") as gone:
+        next(reader.read(SegmentGroup([SegmentSlice(path="/gone/segment", skip=0, rows=1)])))
+
+    for caught in (refused, gone):
+        # Spark shows all of it to the user.
+        assert len("".join(traceback.format_exception(caught.value))) < 2000
 
 
 def test_read_when_the_last_ack_of_the_one_before_was_lost_then_its_copies_are_dropped(

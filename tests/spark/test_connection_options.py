@@ -1,4 +1,5 @@
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -6,10 +7,11 @@ import trio
 import trustme
 
 from tests.kit.certificates import server_context, write_client_files
+from trio_stomp.errors import AuthenticationError, ConnectError, StompError
 from trio_stomp.spark import OptionError
 from trio_stomp.spark.connection_options import ConnectionOptions
 from trio_stomp.spark.option_reader import OptionReader
-from trio_stomp.testing import BrokerOptions, open_broker
+from trio_stomp.testing import BrokerOptions, open_broker, run_broker_in_thread
 
 
 def read(**options: str) -> ConnectionOptions:
@@ -28,7 +30,25 @@ def test_brokers_when_no_such_list_then_refused(brokers: str) -> None:
         read(brokers=brokers)
 
 
-@pytest.mark.parametrize("brokers", ["stomp://guest:hunter2@a", "stomp://hunter2@a", "stomp://guest:hunter2/@a:x"])
+@pytest.mark.parametrize("brokers", ["localhost:abc", "a:1,localhost:abc", "localhost:99999", "stomp://[::1"])
+def test_brokers_when_a_port_is_invalid_then_the_error_names_it(brokers: str) -> None:
+    entry = brokers.rpartition(",")[2]
+    with pytest.raises(OptionError) as caught:
+        read(brokers=brokers)
+
+    assert f"the option 'brokers' has an invalid host or port in '{entry}'; expected a list" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "brokers",
+    [
+        "stomp://guest:hunter2@a",
+        "stomp://hunter2@a",
+        "stomp://guest:hunter2/@a:x",
+        "stomp://guest:hunter2,3@a:61613",
+        "stomp://guest:x,y:hunter2@a",
+    ],
+)
 def test_secret_when_it_is_in_the_brokers_then_refused_and_not_shown(brokers: str) -> None:
     with pytest.raises(OptionError) as caught:
         read(brokers=brokers)
@@ -101,6 +121,30 @@ async def test_dial_when_nothing_listens_then_it_gives_up_at_the_deadline_and_te
                 pass
 
     assert "s3cret" not in str(caught.value)
+    assert re.search(r"attempts in 0\.\d s, the limit set by the option 'reconnectTimeoutMs': ", str(caught.value))
+
+
+async def test_dial_when_the_broker_refuses_then_the_error_names_options_of_spark() -> None:
+    options = BrokerOptions(logins={"alice": "s3cret"}, vhosts={"/"})
+    async with open_broker(options=options) as broker:
+        made = read(brokers=f"127.0.0.1:{broker.port}", login="alice", password="wrong")
+        with pytest.raises(AuthenticationError, match=r"; are the options 'login' and 'password' right\?$"):
+            async with made.dial():
+                raise AssertionError
+        made = read(brokers=f"127.0.0.1:{broker.port}", login="alice", password="s3cret", host="/other")
+        with pytest.raises(ConnectError, match=r"this user may use, by the option 'host'$"):
+            async with made.dial():
+                raise AssertionError
+
+
+def test_blocking_dial_when_the_broker_refuses_then_the_error_names_options_of_spark() -> None:
+    with run_broker_in_thread(options=BrokerOptions(logins={"alice": "s3cret"})) as broker:
+        made = read(brokers=f"127.0.0.1:{broker.port}", login="alice", password="wrong")
+        with (
+            pytest.raises(AuthenticationError, match="are the options 'login' and 'password' right"),
+            made.dial_blocking(),
+        ):
+            raise AssertionError
 
 
 async def test_dial_when_tls_files_are_given_then_both_sides_are_checked(tmp_path: Path) -> None:
@@ -117,3 +161,17 @@ async def test_dial_when_tls_files_are_given_then_both_sides_are_checked(tmp_pat
         )
         async with made.dial() as client:
             assert client.server is not None
+
+
+async def test_dial_when_certificates_are_refused_then_the_error_names_options_of_spark(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    write_client_files(authority, tmp_path)
+    async with open_broker(tls=server_context(authority, demands=authority)) as broker:
+        given = {"brokers": f"stomps://localhost:{broker.port}", "reconnectTimeoutMs": "300"}
+        with trio.fail_after(60):
+            with pytest.raises(StompError, match="name the CA that signed its certificate by the option 'tlsCaFile'"):
+                async with read(**given).dial():
+                    raise AssertionError
+            with pytest.raises(StompError, match="by the options 'tlsCertFile' and 'tlsKeyFile'"):
+                async with read(**given, tlsCaFile=str(tmp_path / "ca.pem")).dial():
+                    raise AssertionError

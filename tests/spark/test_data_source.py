@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,10 @@ WRONG_VALUES = [
     ({"dedupe": "yes"}, "'dedupe' must be auto, none or header:<name>, got 'yes'"),
     ({"dedupe": "header:"}, "'dedupe' must be auto, none or header:<name>, got 'header:'"),
     ({"spoolLocation": "spool"}, "must be an absolute path"),
+    (
+        {"spoolLocation": "gs2://bucket/x?a=b"},
+        "'spoolLocation' has the unknown scheme 'gs2', got 'gs2://bucket/x'; exp",
+    ),
     ({"startingOffsets": "newest"}, "'startingOffsets' must be unread, earliest, latest, or an offset as"),
     ({"startingOffsets": "[1]"}, "'startingOffsets' must be unread"),
     ({"startingOffsets": '{"destination": "/queue/b"}'}, "the checkpoint is of '/queue/b'"),
@@ -77,7 +83,15 @@ WRONG_OPTIONS = [
     ({"minPartitions": "9"}, "'minPartitions' is 9 and 'maxPartitions' is 8"),
     ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is 9, and a batch has at most 8 rows"),
     ({"receivers": "2", "subscribe": "/topic/a"}, "gives each of them every message"),
-    ({"maxRows": "5", "maxOffsetsPerTrigger": "5"}, "the STOMP streaming source has no option 'maxrows'"),
+    (
+        {"maxRows": "5", "maxOffsetsPerTrigger": "5"},
+        "the options 'maxRows' (batch reads only) and 'maxOffsetsPerTrigger' (streams only) cannot be used together",
+    ),
+    (
+        {"IDLETIMEOUTMS": "5", "maxrows": "5", "receivers": "2", "startingOffsets": "latest"},
+        "the options 'idleTimeoutMs', 'maxRows' (batch reads only) and 'receivers', 'startingOffsets' (streams only)",
+    ),
+    ({"maxRows": "5", "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole number from 1, got '0'"),
     ({"maxOffsetPerTrigger": "5"}, "source has no option 'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'"),
     ({"maxRow": "5"}, "the STOMP source has no option 'maxrow'; did you mean 'maxRows'"),
     ({"kafka.bootstrap.servers": "x"}, "no option 'kafka.bootstrap.servers'; name the brokers with 'brokers'"),
@@ -111,6 +125,35 @@ def test_schema_when_a_needed_option_is_missing_then_the_error_has_an_example(op
         source.schema()
 
 
+@pytest.mark.parametrize(
+    ("missing", "given"),
+    [
+        ("subscribe", "subscrib"),
+        ("subscribe", "topic"),
+        ("brokers", "broker"),
+        ("brokers", "kafka.bootstrap.servers"),
+        ("spoolLocation", "spoollocaton"),
+    ],
+)
+def test_schema_when_a_needed_option_is_misspelled_then_the_error_names_what_was_given(
+    missing: str, given: str
+) -> None:
+    options = {given if name == missing else name: value for name, value in NEEDED.items()}
+    others = {"subscribeHeaders": "{}", "spoolOptions": "{}", "receivers": "1"}
+
+    with pytest.raises(OptionError) as caught:
+        StompDataSource({**options, **others}).schema()
+
+    assert str(caught.value) == f"the option {missing!r} is missing; did you mean it by {given!r}?"
+
+
+def test_schema_when_a_needed_option_is_missing_then_a_valid_one_with_a_similar_name_is_not_suggested() -> None:
+    for missing, similar in (("subscribe", "subscribeHeaders"), ("spoolLocation", "spoolOptions")):
+        options = {name: value for name, value in NEEDED.items() if name != missing}
+        with pytest.raises(OptionError, match=f"'{missing}' is missing; for example"):
+            StompDataSource({**options, similar: "{}"}).schema()
+
+
 def test_reader_when_an_option_is_of_the_other_use_then_refused() -> None:
     batch = StompDataSource({**NEEDED, "startingOffsets": "latest"})
     with pytest.raises(OptionError, match="the STOMP batch source has no option 'startingoffsets'; a batch has no"):
@@ -126,6 +169,17 @@ def test_reader_when_the_user_gives_another_schema_then_refused() -> None:
         reader(source.schema())
         with pytest.raises(ValueError, match=r"leave out \.schema"):
             reader(StructType([]))
+
+
+def test_error_when_an_option_is_wrong_then_its_traceback_has_nothing_of_the_inside() -> None:
+    for options, text in (({"maxRow": "5"}, "no option 'maxrow'"), ({"prefetch": "x"}, "'prefetch' must be")):
+        source = StompDataSource({**NEEDED, **options})
+        for call in (source.schema, partial(source.streamReader, StructType([]))):
+            with pytest.raises(OptionError, match=text) as caught:
+                call()
+            # Of this package, only the frame in which it is raised again.
+            files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+            assert [Path(file).name for file in files if "trio_stomp" in file] == ["concise_errors.py"]
 
 
 def test_source_when_spark_passes_no_options_then_it_says_what_to_use_in_place_of_a_table() -> None:

@@ -82,7 +82,7 @@ def test_receivers_when_on_executors_then_a_query_reads_each_message_once(
     assert other.shard in states
     assert list(states.values()) == [ReceiverState.ENDED] * 2
     assert kit.is_over()
-    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions, timeout=60))
 
 
 def test_receivers_when_their_job_fails_then_it_is_run_again(threaded_broker: ThreadedBroker, kit: Kit) -> None:
@@ -128,7 +128,7 @@ def test_receivers_when_their_program_ends_within_the_block_then_they_stop_grace
     assert done.returncode == 0, done.stderr.decode()
     assert [each.state for each in kit.statuses()] == [ReceiverState.ENDED]
     assert kit.is_over()
-    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions, timeout=60))
     # What was not received is at the broker.
     assert len(numbers_in(kit.store)) + left(threaded_broker) == 10
 

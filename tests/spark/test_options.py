@@ -10,6 +10,7 @@ import pytest
 
 from trio_stomp.spark.batch_source import BatchOptions
 from trio_stomp.spark.intake_options import Dedupe, destination_folder
+from trio_stomp.spark.option_reader import OptionError
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segments import SegmentFormat
 from trio_stomp.spark.spool_store import SpoolLocation
@@ -126,6 +127,19 @@ def test_start_when_given_as_spark_prints_an_offset_then_read() -> None:
     assert stream(startingOffsets=printed).starting == offset
     # Spark compares offsets by their text.
     assert printed == json.dumps(offset_of("/queue/a", replace(offset, rows={"a": 12, "b": 0})))
+
+
+@pytest.mark.parametrize("value", ["newest", "[1]", "7"])
+def test_start_when_it_is_not_an_offset_then_the_error_has_the_value_last(value: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        stream(startingOffsets=value)
+
+    assert str(caught.value).endswith(f"as Spark's progress reports print it, got {value!r}")
+
+
+def test_start_when_its_json_is_broken_then_the_error_says_where() -> None:
+    with pytest.raises(OptionError, match=r"rows.*': Expecting value: line 1 column 10"):
+        stream(startingOffsets='{"rows": }')
 
 
 def test_rows_when_they_travel_in_the_plan_then_a_batch_is_bounded_by_itself() -> None:

@@ -496,7 +496,7 @@ def start_and_lose_acks(broker: ThreadedBroker, kit: Kit, options: ReceiverOptio
     """Start a receiver whose link breaks before its first ACK is confirmed."""
     broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.ACK)))
     thread, told = kit.start(options)
-    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60))
     broker.call(Broker.drop_connections)
     return thread, told
 
@@ -636,10 +636,12 @@ def test_bodies_when_more_than_fit_into_memory_come_before_a_receipt_then_they_w
         kit = Kit({"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}, tmp_path)
         thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
         broker.call(lambda inner: inner.publish("/queue/a", body))
-        broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+        broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60))
         for _ in range(13):
             broker.call(lambda inner: inner.publish("/queue/a", body))
-        broker.call(lambda inner: inner.wait_until(lambda: bool(told.failures) or inner.depth("/queue/a") == 0))
+        broker.call(
+            lambda inner: inner.wait_until(lambda: bool(told.failures) or inner.depth("/queue/a") == 0, timeout=60)
+        )
         assert not told.failures
         broker.call(Broker.drop_connections)
         wait_until_left(broker, 0)
@@ -671,7 +673,8 @@ def rows_of_both(kit: Kit) -> list[tuple[str, int, str]]:
 
 async def wait_until_both_are_empty(broker: Broker) -> None:
     await broker.wait_until(
-        lambda: not any(broker.depth(queue) + broker.unacknowledged(queue) for queue in ("/queue/a", "/queue/b"))
+        lambda: not any(broker.depth(queue) + broker.unacknowledged(queue) for queue in ("/queue/a", "/queue/b")),
+        timeout=60,
     )
 
 

@@ -82,6 +82,14 @@ def plan_write(ddl: str, **options: str) -> None:
         ({"writeMode": "fast"}, "'writeMode' must be auto or transaction or receipt, got 'fast'"),
         ({"dedupIds": "some"}, "'dedupIds' must be content or ordinal or none"),
         ({"windows": "1"}, "the STOMP sink has no option 'windows'"),
+        (
+            {"sendHeaders": '{"destination": "/queue/b"}'},
+            "'sendHeaders' has the header 'destination'; use the option or the column 'destination'",
+        ),
+        *(
+            ({"sendHeaders": f'{{"{name}": "1"}}'}, f"'sendHeaders' has the header '{name}'; the sink sets it itself")
+            for name in ("content-length", "receipt", "transaction")
+        ),
         ({"recieptWindow": "1"}, "did you mean 'receiptWindow'"),
     ],
 )
@@ -110,8 +118,18 @@ def test_columns_when_they_are_those_of_the_sink_then_accepted(ddl: str) -> None
         ("body STRING, headers MAP<STRING,INT>", "column 'headers' must be MAP<STRING,STRING>"),
         ("body STRING, headers STRING", "column 'headers' must be MAP<STRING,STRING>, got STRING"),
         ("body STRING, content_type BINARY", "column 'content_type' must be STRING"),
-        ("body STRING, heders STRING", "no use for column 'heders': did you mean 'headers'"),
-        ("body STRING, zzz INT", "no use for column 'zzz': it takes body, destination"),
+        (
+            "body STRING, heders STRING",
+            r"unknown column 'heders' \(did you mean 'headers'\?\); the sink accepts body, ",
+        ),
+        (
+            "body STRING, zzz INT",
+            "unknown column 'zzz'; the sink accepts body, destination, .*: drop it, or put it into",
+        ),
+        (
+            "zzz INT, body INT, heders STRING",
+            r"unknown columns 'zzz', 'heders' \(did you mean 'headers'\?\); .*: drop them, or put them into the body",
+        ),
     ],
 )
 def test_columns_when_they_do_not_fit_then_the_error_names_the_column(ddl: str, said: str) -> None:
@@ -121,14 +139,14 @@ def test_columns_when_they_do_not_fit_then_the_error_names_the_column(ddl: str, 
 
 def test_destination_when_neither_option_nor_column_then_refused() -> None:
     plan_write("body STRING, destination STRING")
-    with pytest.raises(ValueError, match="where to send is not said"):
+    with pytest.raises(ValueError, match="no destination: set the option 'destination' or add a STRING column"):
         plan_write("body STRING")
 
 
 def test_dedup_column_when_it_has_another_name_then_that_one_is_used() -> None:
     options = {"destination": "/queue/a", "dedupIdColumn": "flight_id"}
     plan_write("body STRING, flight_id STRING", **options)
-    with pytest.raises(ValueError, match="no use for column 'dedup_id'"):
+    with pytest.raises(ValueError, match="unknown column 'dedup_id'"):
         plan_write("body STRING, dedup_id STRING", **options)
 
 

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 
@@ -59,24 +61,29 @@ def test_chunks_when_rows_are_many_or_large_then_they_are_bounded() -> None:
     assert messages.rows == 4503
 
 
+# Made in the test: with its first array, pyarrow imports pandas.
 @pytest.mark.parametrize(
-    ("batch", "said"),
+    ("make", "said"),
     [
         (
-            pa.record_batch({"body": pa.array([b"1", None], pa.binary())}),
+            lambda: pa.record_batch({"body": pa.array([b"1", None], pa.binary())}),
             "row 2 of this task cannot be sent: its body is null",
         ),
         (
-            pa.record_batch({"body": pa.array([b"1"]), "headers": pa.array([[("a", None)]], MAP)}),
+            lambda: pa.record_batch({"body": pa.array([b"1"]), "headers": pa.array([[("a", None)]], MAP)}),
             "row 1 of this task cannot be sent: its headers hold a null",
         ),
         (
-            pa.record_batch({"body": pa.array([b"1", b"2"]), "dedup_id": pa.array(["x", ""])}),
+            lambda: pa.record_batch({"body": pa.array([b"1", b"2"]), "dedup_id": pa.array(["x", ""])}),
             "row 2 of this task cannot be sent: its id is empty",
         ),
     ],
 )
-def test_row_when_it_cannot_be_sent_then_the_error_says_which_and_why(batch: pa.RecordBatch, said: str) -> None:
+def test_row_when_it_cannot_be_sent_then_the_error_says_which_and_why(
+    make: Callable[[], pa.RecordBatch], said: str
+) -> None:
+    batch = make()
+
     with pytest.raises(ValueError, match=said):
         turned(batch)
 

@@ -114,6 +114,35 @@ def test_task_when_run_again_with_its_rows_in_another_order_then_the_ids_are_the
     assert sorted(map(str, again)) == sorted(map(str, first))
 
 
+@ALL_MODES
+def test_task_when_artemis_may_take_its_destination_for_a_topic_then_warned_once(
+    mode: WriteMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    with run_broker_in_thread(options=BrokerOptions(server=ARTEMIS, bare_queues=True)) as broker:
+        plan = plan_for(broker, mode)
+        for destination in ("/queue/a", "/topic/a"):
+            write_task(dataclasses.replace(plan, rules=RowRules(destination=destination)), rows(3))
+        queue = RowRules(destination="orders", headers={"destination-type": "ANYCAST"})
+        write_task(dataclasses.replace(plan, rules=queue), rows(3))
+        assert caplog.text == ""
+
+        write_task(dataclasses.replace(plan, rules=RowRules(destination="orders"), scope="query.8.0"), rows(3))
+
+    (record,) = caplog.records
+    assert record.name == "trio_stomp.spark"
+    assert record.getMessage().startswith("the option 'destination' is 'orders', without /queue/ or /topic/ in front")
+
+
+@ALL_MODES
+def test_task_when_another_broker_has_a_queue_without_a_prefix_then_not_warned(
+    mode: WriteMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    with run_broker_in_thread(options=BrokerOptions(server=CLASSIC)) as broker:
+        write_task(dataclasses.replace(plan_for(broker, mode), rules=RowRules(destination="orders")), rows(3))
+
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize(("mode", "there"), [(WriteMode.AUTO, 40), (WriteMode.RECEIPT, 40), (WriteMode.TRANSACTION, 0)])
 def test_task_when_a_row_cannot_be_sent_then_those_before_it_are_there_unless_in_its_transaction(
     threaded_broker: ThreadedBroker, mode: WriteMode, there: int
@@ -232,7 +261,7 @@ def without_receipt_of_commit(broker: ThreadedBroker, at: SinkStep = SinkStep.RO
 
     def cut() -> None:
         # Rows can be seen once they are committed.
-        broker.call(lambda inner: inner.wait_until(lambda: inner.depth(QUEUE) >= 20))
+        broker.call(lambda inner: inner.wait_until(lambda: inner.depth(QUEUE) >= 20, timeout=60))
         broker.call(Broker.drop_connections)
 
     cutter = threading.Thread(target=cut)

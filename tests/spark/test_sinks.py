@@ -99,6 +99,9 @@ def test_write_when_credentials_are_wrong_then_the_error_says_so_and_shows_none(
 
     assert "hunter2" not in str(caught.value)
     assert "AuthenticationError" in str(caught.value)
+    assert "are the options 'login' and 'password' right?" in str(caught.value)
+    # Nothing of the inside of this package.
+    assert "sink_writer.py" not in str(caught.value)
 
 
 def run_stream(spark: SparkSession, folder: Path, connection: dict[str, str], **options: str) -> None:

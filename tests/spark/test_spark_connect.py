@@ -60,7 +60,7 @@ def environment() -> dict[str, str]:
 
 def is_idle(broker: ThreadedBroker) -> None:
     """Wait until no client is connected."""
-    broker.call(lambda inner: inner.wait_until(lambda: not inner.sessions))
+    broker.call(lambda inner: inner.wait_until(lambda: not inner.sessions, timeout=60))
 
 
 def test_connect_when_a_client_uses_the_data_source_in_every_way_then_each_row_is_there_once(

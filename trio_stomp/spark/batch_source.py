@@ -21,6 +21,7 @@ from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.intake_options import READS, IntakeOptions
 from trio_stomp.spark.option_reader import OptionReader
 from trio_stomp.spark.receiver import ReceiverOptions, receive
@@ -211,6 +212,7 @@ class StompBatchReader(DataSourceReader):
     def __init__(self, options: BatchOptions) -> None:
         self.options = options
 
+    @ConciseErrors()
     def partitions(self) -> list[InputPartition]:
         """Drain the destination; the groups of segments that came of it."""
         slices = drain(self.options)
@@ -220,7 +222,8 @@ class StompBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group of segments."""
-        return rows_of(self.options.intake.spool, partition, self.options.intake.columns.arrow_schema().names)
+        with ConciseErrors():
+            yield from rows_of(self.options.intake.spool, partition, self.options.intake.columns.arrow_schema().names)
 
 
 def batch_reader(options: BatchOptions, schema: StructType) -> StompBatchReader:

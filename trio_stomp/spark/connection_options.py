@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import trio_stomp.blocking
 from trio_stomp.client import Client, CommonOptions, Reconnect, connect
+from trio_stomp.errors import StompError
 from trio_stomp.protocol import is_secret_header
 from trio_stomp.spark.option_reader import OptionError, OptionReader
+from trio_stomp.transport import for_spark
 
 __all__ = ["Connection", "ConnectionOptions"]
 
@@ -80,7 +83,7 @@ class ConnectionOptions:
             )
             raise OptionError(msg)
         options = cls(
-            urls=tuple(_url(each) for each in brokers.split(",")),
+            urls=tuple(_url(each, has_passcode="@" in brokers) for each in brokers.split(",")),
             login=reader.text("login"),
             passcode=reader.secret("password"),
             vhost=reader.text("host"),
@@ -104,21 +107,26 @@ class ConnectionOptions:
             msg = "the option 'tlsKeyFile' needs 'tlsCertFile', the certificate that the key is for"
             raise OptionError(msg)
 
-    def dial(self) -> AbstractAsyncContextManager[Client]:
+    @asynccontextmanager
+    async def dial(self) -> AsyncGenerator[Client]:
         """Connect, and reconnect for up to `reconnect_timeout` when the connection is lost.
 
         Raises:
             OSError: A file for TLS cannot be read.
         """
-        return connect(self.urls, **self._options())
+        with _naming_options():
+            async with connect(self.urls, **self._options()) as client:
+                yield client
 
-    def dial_blocking(self) -> AbstractContextManager[trio_stomp.blocking.Client]:
+    @contextmanager
+    def dial_blocking(self) -> Generator[trio_stomp.blocking.Client]:
         """`dial` for synchronous code: heart-beats go on in a thread while Spark computes the next rows.
 
         Raises:
             OSError: A file for TLS cannot be read.
         """
-        return trio_stomp.blocking.connect(self.urls, **self._options())
+        with _naming_options(), trio_stomp.blocking.connect(self.urls, **self._options()) as client:
+            yield client
 
     def _options(self) -> CommonOptions:
         policy = Reconnect(
@@ -144,6 +152,16 @@ class ConnectionOptions:
         return context
 
 
+@contextmanager
+def _naming_options() -> Generator[None]:
+    """Have errors name options of Spark in place of arguments of `connect`."""
+    try:
+        yield
+    except StompError as error:
+        error.args = (for_spark(str(error)),)
+        raise
+
+
 def _connect_headers(reader: OptionReader) -> dict[str, str]:
     """The headers of CONNECT, from an option that Spark shows and from one that it hides."""
     shown, hidden = reader.headers("connectHeaders", secret=True), reader.headers("secretConnectHeaders", secret=True)
@@ -163,8 +181,16 @@ def _connect_headers(reader: OptionReader) -> dict[str, str]:
     return shown | hidden
 
 
-def _url(text: str) -> str:
-    """One broker of the list, as a URL. What is no such list is not shown: a passcode may be in it."""
+def _url(text: str, *, has_passcode: bool) -> str:
+    """Return one broker of the list, as a URL.
+
+    Args:
+        text: The broker.
+        has_passcode: Whether a passcode may be in the list. It may have a colon or a comma, and look like a port.
+
+    Raises:
+        OptionError: It is not a broker.
+    """
     expected = "expected a list such as stomp://broker-1:61613,stomps://broker-2:61614, or host:port"
     plain = text.strip()
     url = plain if "://" in plain else f"stomp://{plain}"
@@ -172,7 +198,8 @@ def _url(text: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        msg = f"the option 'brokers' cannot be read; {expected}"
+        what = "cannot be read" if has_passcode else f"has an invalid host or port in {plain!r}"
+        msg = f"the option 'brokers' {what}; {expected}"
         raise OptionError(msg) from None
     if parts.username is not None or parts.password is not None:
         msg = "the option 'brokers' holds a user or passcode; give them as the options 'login' and 'password'"

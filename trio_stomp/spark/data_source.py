@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.batch_source import BatchOptions, batch_reader
+from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOptionError
 from trio_stomp.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter
@@ -43,6 +44,7 @@ class StompDataSource(DataSource):
             raise OptionError(msg)
         return self.options
 
+    @ConciseErrors()
     def schema(self) -> StructType:
         """The columns of messages. Spark asks for them in ``load()``, which is when wrong options should fail.
 
@@ -52,19 +54,23 @@ class StompDataSource(DataSource):
         _refuse_unusable(self._given)
         return spark_schema(MessageColumns.read(OptionReader(self._given)))
 
+    @ConciseErrors()
     def reader(self, schema: StructType) -> DataSourceReader:
         """A destination, drained."""
         return batch_reader(BatchOptions.read(self._given), schema)
 
+    @ConciseErrors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A destination as a stream."""
         reader = stream_reader(StreamOptions.read(self._given), schema)
         return reader if HAS_ADMISSION_CONTROL else WithoutAdmissionControl(reader)
 
+    @ConciseErrors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """The sink of a DataFrame."""
         return batch_writer(SinkOptions.read(self._given), schema, overwrite=overwrite)
 
+    @ConciseErrors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802  # Spark's signature
         """The sink of a stream."""
         return stream_writer(SinkOptions.read(self._given), schema, overwrite=overwrite)
@@ -72,17 +78,17 @@ class StompDataSource(DataSource):
 
 def _refuse_unusable(options: Mapping[str, str]) -> None:
     """Refuse options that are wrong for a batch and for a stream: Spark does not say which of them it will be."""
-    failures: list[OptionError] = []
-    for read in (BatchOptions.read, StreamOptions.read):
-        try:
-            read(options)
-        except OptionError as error:
-            failures.append(error)
-        else:
-            return
-    for failure in failures:
-        if not isinstance(failure, UnknownOptionError):
-            raise failure
-    raise UnknownOptionError.to_all(
-        [each for each in failures if isinstance(each, UnknownOptionError)], "the STOMP source"
-    )
+    batch, stream = _failure(BatchOptions.read, options), _failure(StreamOptions.read, options)
+    if batch is None or stream is None:
+        return
+    if isinstance(batch, UnknownOptionError) and isinstance(stream, UnknownOptionError):
+        raise UnknownOptionError.to_both(batch, stream, "the STOMP source")
+    raise stream if isinstance(batch, UnknownOptionError) else batch
+
+
+def _failure(read: Callable[[Mapping[str, str]], object], options: Mapping[str, str]) -> OptionError | None:
+    try:
+        read(options)
+    except OptionError as error:
+        return error
+    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import enum
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 __all__ = ["OptionError", "OptionReader", "UnknownOptionError"]
@@ -21,6 +21,9 @@ _OF_TABLE: Final = "option."
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 _FLAGS: Final = {"true": True, "false": False}
 _SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
+# How similar a name must be to that of a missing option: more than 'subscribeHeaders' is to 'subscribe', or
+# 'spoolOptions' to 'spoolLocation'.
+_MISSPELLED: Final = 0.85
 # Options of other sources, above all of Kafka's, and other words for some, in lower case.
 _ELSEWHERE: Final = {
     "kafka.bootstrap.servers": "name the brokers with 'brokers'",
@@ -66,16 +69,22 @@ class UnknownOptionError(OptionError):
         super().__init__(f"{use} has no option {name!r}; {hint}")
 
     @classmethod
-    def to_all(cls, errors: Sequence[UnknownOptionError], use: str) -> UnknownOptionError:
-        """Return one error for several uses, if none of them accepts the options.
+    def to_both(cls, batch: UnknownOptionError, stream: UnknownOptionError, use: str) -> OptionError:
+        """Return one error for batch reads and streams, if neither accepts the options.
 
         Args:
-            errors: Their errors.
+            batch: The error of batch reads.
+            stream: The error of streams.
             use: The purpose of the options, for the error.
         """
-        nowhere = [name for name in errors[0].unknown if all(name in each.unknown for each in errors)]
-        # If each of the options is valid for some use, but no use accepts all of them, the last error counts.
-        return cls(use, nowhere, [name for each in errors for name in each.known]) if nowhere else errors[-1]
+        nowhere = batch.unknown & stream.unknown
+        if nowhere:
+            return cls(use, nowhere, batch.known | stream.known)
+        only_batch = _spelled(stream.unknown, batch.known)
+        only_stream = _spelled(batch.unknown, stream.known)
+        return OptionError(
+            f"the options {only_batch} (batch reads only) and {only_stream} (streams only) cannot be used together"
+        )
 
 
 class OptionReader:
@@ -120,9 +129,17 @@ class OptionReader:
         """
         value = self.text(name)
         if value is None:
-            msg = f"the option {name!r} is missing; for example .option({name!r}, {example!r})"
+            given = self._given_for(name)
+            hint = f"did you mean it by {given!r}?" if given else f"for example .option({name!r}, {example!r})"
+            msg = f"the option {name!r} is missing; {hint}"
             raise OptionError(msg)
         return value
+
+    def _given_for(self, missing: str) -> str | None:
+        """Return the given option that may be a missing one, misspelled or as other sources call it."""
+        others = [given for given in self._values if repr(missing) in _ELSEWHERE.get(given, "")]
+        near = difflib.get_close_matches(missing.lower(), self._values, 1, _MISSPELLED)
+        return next(iter([*near, *others]), None)
 
     def secret(self, name: str) -> str | None:
         """Read text that no error may show."""
@@ -255,6 +272,12 @@ class OptionReader:
         unknown = self._values.keys() - {name.lower() for name in self._known} - _SPARKS_OWN
         if unknown:
             raise UnknownOptionError(use, unknown, self._known)
+
+
+def _spelled(names: Iterable[str], known: Iterable[str]) -> str:
+    """Return names that are in lower case as the manual spells them, for an error."""
+    lower = frozenset(names)
+    return ", ".join(repr(each) for each in sorted(known) if each.lower() in lower)
 
 
 def _whole(text: str) -> int | None:

@@ -704,10 +704,12 @@ def refuse_other_spool(store: SpoolStore, begun: Offset, *, fail_on_data_loss: b
     if found is not None and found.id == begun.spool:
         return
     what = "no spool is there" if found is None else f"it has the spool {found.id}"
-    missing_rows = _named(_after(begun.rows)) or "all that were received"
+    last = [f"row {row} of shard {shard}" for shard, row in sorted(begun.rows.items())]
+    more = [f"the last rows of {len(last) - _NAMED} more shards"] if len(last) > _NAMED else []
+    which = f": those after {'; '.join([*last[:_NAMED], *more])}" if last else ""
     msg = (
-        f"the checkpoint belongs to the spool {begun.spool} in {store.folder}, but {what}: rows that were received and "
-        f"not yet processed are missing, {missing_rows}. {_ADVICE}"
+        f"the checkpoint belongs to the spool {begun.spool} in {store.folder}, but {what}. Any rows that were received "
+        f"but not yet processed are missing{which}. {_ADVICE}"
     )
     if fail_on_data_loss:
         raise SpoolReplaced(msg)

@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -67,7 +68,7 @@ class ReceiverProcess:
     def _listen(self) -> None:
         if self._process.stdout is None:
             raise AssertionError  # it was started with a pipe
-        reason = "it said nothing; see the log of the driver"
+        reason = ""
         with self._process.stdout as output:
             for line in output:
                 found: object = json.loads(line)
@@ -82,7 +83,7 @@ class ReceiverProcess:
                         reason = f"it said {found!r}"
         status = self._process.wait()
         if not self._stopping:
-            self._failed(ReceiverFailed(f"a receiver process has ended with status {status}: {reason}"))
+            self._failed(ReceiverFailed(_end(status, reason)))
 
     def stop(self) -> None:
         """Begin to stop it; does not wait."""
@@ -100,6 +101,21 @@ class ReceiverProcess:
             self._process.kill()
             self._thread.join(timeout)
         return not self._thread.is_alive()
+
+
+def _end(status: int, reason: str) -> str:
+    """Describe how a receiver process has ended.
+
+    Args:
+        status: Its exit status; negative for a signal.
+        reason: The failure that it has reported; empty if none.
+    """
+    if status >= 0:
+        said = reason or "it reported no reason; see the log of the driver"
+        return f"a receiver process has ended with status {status}: {said}"
+    name = next((each.name for each in signal.Signals if each == -status), "unknown")
+    reason = reason or ("perhaps because memory ran out" if name == "SIGKILL" else "see the log of the driver")
+    return f"a receiver process was killed by signal {-status} ({name}), {reason}"
 
 
 class _Speaker:

@@ -50,10 +50,11 @@ def check_columns(schema: StructType, *, destination: str | None, dedup_id_colum
     """
     names = {BODY: BODY, DESTINATION: DESTINATION, CONTENT_TYPE: CONTENT_TYPE, HEADERS: HEADERS}
     names[dedup_id_column] = DEDUP_ID
+    unknown = [name for name in schema.fieldNames() if name not in names]
+    if unknown:
+        raise ValueError(_refused(unknown, list(names)))
     for each in schema.fields:
-        role = names.get(each.name)
-        if role is None:
-            raise ValueError(_unknown(each.name, list(names)))
+        role = names[each.name]
         if not _fits(role, each.dataType):
             msg = f"column {each.name!r} must be {_TYPES[role]}, got {each.dataType.simpleString().upper()}; cast it"
             raise ValueError(msg)
@@ -62,16 +63,17 @@ def check_columns(schema: StructType, *, destination: str | None, dedup_id_colum
         msg = f"the sink needs a column 'body' of {_TYPES[BODY]}, got {_listed(schema)}; to_json(struct(...)) makes one"
         raise ValueError(msg)
     if destination is None and DESTINATION not in present:
-        msg = "where to send is not said: give the option 'destination' or a column 'destination' of STRING"
+        msg = "no destination: set the option 'destination' or add a STRING column 'destination'"
         raise ValueError(msg)
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+def _refused(unknown: list[str], known: list[str]) -> str:
+    near = {name: difflib.get_close_matches(name, known, 1) for name in unknown}
+    named = [f"{name!r} (did you mean {near[name][0]!r}?)" if near[name] else repr(name) for name in unknown]
+    columns, them = ("columns", "them") if len(unknown) > 1 else ("column", "it")
     return (
-        f"the sink has no use for column {name!r}: {hint}it takes {', '.join(known)}; "
-        "drop the column, or put it into the body or the headers"
+        f"unknown {columns} {', '.join(named)}; the sink accepts {', '.join(known)}: drop {them}, or put {them} into "
+        "the body or the headers"
     )
 
 

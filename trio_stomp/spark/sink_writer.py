@@ -29,6 +29,7 @@ from typing import Final, TypeVar
 from pyarrow import RecordBatch
 
 from trio_stomp.blocking import Client
+from trio_stomp.brokers import ARTEMIS
 from trio_stomp.client import OutgoingMessage
 from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
 from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
@@ -42,6 +43,11 @@ logger: Final = logging.getLogger("trio_stomp.spark")
 _ATTEMPTS: Final = 3
 # The header by which Artemis drops duplicates.
 _DROPPED_BY_BROKER: Final = "_AMQ_DUPL_ID"
+
+# What the acceptor of Artemis may take for the prefixes of queues and topics.
+_PREFIXES: Final = ("/queue/", "/topic/")
+# The header that makes a destination a queue of Artemis without a prefix.
+_ROUTING: Final = "destination-type"
 
 _REFUSED: Final = "the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s"
 
@@ -130,6 +136,7 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
         may_repeat = plan.dedup_ids is not DedupIds.NONE
         return _persistently(partial(_write_in_one_transaction, plan, rows), may_repeat=may_repeat)
     with plan.dial() as client:
+        _warn_of_topic(plan, client)
         messages = _messages(plan, client)
         if plan.mode is WriteMode.AUTO and client.profile.confirms_in_bulk:
             repeated = _send_in_transactions(plan, client, messages, rows)
@@ -190,6 +197,18 @@ class _Rows:
         return batch
 
 
+def _warn_of_topic(plan: TaskPlan, client: Client) -> None:
+    """Warn if the rows may go to a topic by mistake: Artemis drops what is sent to one without a subscriber."""
+    destination = plan.rules.destination
+    is_plain = destination is not None and not destination.startswith(_PREFIXES) and _ROUTING not in plan.rules.headers
+    if is_plain and client.profile.name == ARTEMIS.name:
+        logger.warning(
+            "the option 'destination' is %r, without /queue/ or /topic/ in front: unless it is configured otherwise, "
+            "Artemis treats it as a topic, and confirms and discards messages to a topic without a subscriber",
+            destination,
+        )
+
+
 def _messages(plan: TaskPlan, client: Client) -> Messages:
     # Each attempt starts with a new maker, so that the ids are the same.
     header = plan.dedup_header or client.profile.stable_id_header
@@ -199,6 +218,7 @@ def _messages(plan: TaskPlan, client: Client) -> Messages:
 def _write_in_one_transaction(plan: TaskPlan, rows: _Rows) -> Written:
     rows.keep_bytes = plan.transaction_bytes
     with plan.dial() as client:
+        _warn_of_topic(plan, client)
         messages = _messages(plan, client)
         refused = _transact(plan, client, _chunks(messages, rows))
     if refused is None:

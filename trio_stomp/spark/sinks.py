@@ -19,6 +19,7 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.connection_options import ConnectionOptions
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.spark.pyspark_versions import DataSourceStreamArrowWriter
@@ -36,6 +37,8 @@ _IN_FLIGHT_BYTES: Final = 16 * 1024**2
 # The broker also keeps a transaction in memory.
 _TRANSACTION_BYTES: Final = 256 * 1024**2
 _PERSISTENT: Final = "persistent"
+# Headers of SEND that the sink sets, or that belong to receipts and transactions.
+_RESERVED: Final = frozenset({"destination", "content-length", "receipt", "transaction"})
 # Local properties that Spark sets on the tasks of a stream.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -80,7 +83,7 @@ class SinkOptions:
         if reader.has("path"):
             msg = "a destination is no path: use .option('destination', ...).save() or .start(), without an argument"
             raise OptionError(msg)
-        headers = reader.headers("sendHeaders")
+        headers = _send_headers(reader)
         persistent = reader.flag(_PERSISTENT, default=True)
         if persistent:
             # RabbitMQ loses a message with persistent:false if there is no consumer, so the header is omitted.
@@ -160,6 +163,7 @@ class StompStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
+    @ConciseErrors()
     def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
         """Send the rows of one task of one batch, and wait until the broker has confirmed each."""
         context = _task_context()
@@ -193,6 +197,7 @@ class StompBatchWriter(DataSourceArrowWriter):
         self.options = options
         self.write_id = write_id
 
+    @ConciseErrors()
     def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
         """Send the rows of one task, and wait until the broker has confirmed each."""
         partition = _task_context().partitionId()
@@ -206,6 +211,16 @@ class StompBatchWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what a failed write has left at the broker, since STOMP cannot undo it."""
         logger.warning("write %s failed: %s", self.write_id, self.options.left_behind(_sum(messages)))
+
+
+def _send_headers(reader: OptionReader) -> dict[str, str]:
+    headers = reader.headers("sendHeaders")
+    if reserved := sorted(headers.keys() & _RESERVED):
+        name = reserved[0]
+        advice = "use the option or the column 'destination'" if name == "destination" else "the sink sets it itself"
+        msg = f"the option 'sendHeaders' has the header {name!r}; {advice}"
+        raise OptionError(msg)
+    return headers
 
 
 def stream_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> StompStreamWriter:

@@ -148,6 +148,7 @@ class SpoolLocation:
                     f"s3://bucket/spool, got {uri!r}"
                 )
             return cls(uri=path)
+        _check_scheme(parts.scheme, uri)
         return cls(uri=uri, settings=tuple(settings))
 
     @property
@@ -170,6 +171,28 @@ class SpoolLocation:
                 "this machine"
             ) from error
         return SpoolStore(system, "/".join([path.rstrip("/"), *folders]), scheme, self)
+
+
+def _check_scheme(scheme: str, uri: str) -> None:
+    """Check that there is such a kind of file system.
+
+    Raises:
+        OptionError: There is not.
+    """
+    if scheme in _BY_PYARROW:
+        return
+    try:
+        import fsspec  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional: see below
+    except ImportError:
+        known: list[str] = []
+    else:
+        known = fsspec.available_protocols()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
+    if scheme not in known:
+        listed = ", ".join(sorted(_BY_PYARROW))
+        raise OptionError(
+            f"the option 'spoolLocation' has the unknown scheme {scheme!r}, got {uri.partition('?')[0]!r}; expected an "
+            f"absolute path, or a URI of {listed}, or of another file system that the package fsspec supports"
+        )
 
 
 def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:

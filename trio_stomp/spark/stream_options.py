@@ -60,15 +60,15 @@ def _starting(reader: OptionReader) -> Start | Offset:
         if word.value == value.strip().lower():
             return word
     expected = "unread, earliest, latest, or an offset as Spark's progress reports print it"
+    if not value.lstrip().startswith("{"):
+        msg = f"the option 'startingOffsets' must be {expected}, got {value!r}"
+        raise OptionError(msg)
     try:
-        found: dict[str, object] | list[object] | str | float | None = json.loads(value)
-        if isinstance(found, dict):
-            return checked(found, named_together(destinations_of(reader)))
+        found: dict[str, object] = json.loads(value)
+        return checked(found, named_together(destinations_of(reader)))
     except ValueError as error:
         msg = f"the option 'startingOffsets' must be {expected}, got {value!r}: {error}"
         raise OptionError(msg) from None
-    msg = f"the option 'startingOffsets' must be {expected}, got {value!r}"
-    raise OptionError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

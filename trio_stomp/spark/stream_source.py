@@ -23,6 +23,7 @@ from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.lease import Lease, SpoolTaken
 from trio_stomp.spark.planner import Planner, SpoolReplaced, refuse_other_spool
 from trio_stomp.spark.pyspark_versions import (
@@ -185,6 +186,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
+    @ConciseErrors()
     def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
         """Where a query begins that has no checkpoint yet: as the option ``startingOffsets`` says."""
         try:
@@ -207,6 +209,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on there is an end: the rows that are in the spool when the destination is idle."""
         self._available_now = True
 
+    @ConciseErrors()
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802  # Spark's name
         """The offset that the next batch goes to; waits a little for rows, where there are none.
 
@@ -260,9 +263,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if is_over:
                 return dict(start)
             if failure is not None:
-                # Spark puts all tracebacks into the error that users see, where the sentence is all that they need.
-                logger.debug("the receiver failed", exc_info=failure)
-                raise failure.with_traceback(None) from None
+                raise failure
             query.receivers.wait(news, max(0.0, until - time.monotonic()), for_idle=self._available_now)
 
     def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
@@ -283,6 +284,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
+    @ConciseErrors()
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The rows between two offsets, in groups; always the same ones.
 
@@ -305,7 +307,8 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group."""
-        return rows_of(self.options.intake.spool, partition, self._names)
+        with ConciseErrors():
+            yield from rows_of(self.options.intake.spool, partition, self._names)
 
     def stop(self) -> None:
         """Stop receiving: what was taken is in the spool, the rest is given back."""

@@ -7,6 +7,7 @@ from trio_stomp.transport.diagnosis import (
     closed_before_connected,
     connect_refused,
     for_command_line,
+    for_spark,
     hint_at,
     tls_failure,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "connect_refused",
     "failure_of_all",
     "for_command_line",
+    "for_spark",
     "has_addresses",
     "hint_at",
     "look_up",

@@ -23,6 +23,7 @@ __all__ = [
     "closed_before_connected",
     "connect_refused",
     "for_command_line",
+    "for_spark",
     "hint_at",
     "is_tls",
     "tls_failure",
@@ -227,6 +228,8 @@ def tls_failure(cause: BaseException | None, endpoint: Endpoint, seen: bytes = b
 _CREDENTIALS: Final = "are login and passcode right, in the URL or as arguments?"
 _VHOST: Final = "name one that exists and that this user may use, by vhost= or as the path of a stomp:// URL"
 _VERSIONS: Final = "offer a version that it supports: versions="
+# What the session says after the last attempt.
+_GIVES_UP: Final = ", where Reconnect() is set to give up"
 
 
 def closed_before_connected(seen: bytes, endpoint: Endpoint, *, tls: bool, why: str = "") -> StepFailed:
@@ -272,29 +275,58 @@ def connect_refused(error: BrokerError) -> StepFailed:
     return failed
 
 
-# --- the same on the command line -------------------------------------------------------------------------------------
+# --- the same for other users --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Wording:
-    """Advice in two forms: for programs that call `connect`, and for users of the command ``trio-stomp``."""
+    """Advice in three forms.
+
+    Attributes:
+        program: For programs that call `connect`.
+        command: For users of the command ``trio-stomp``.
+        spark: For users of the Spark source and sink; None where they cannot get that advice.
+    """
 
     program: str
     command: str
+    spark: str | None = None
 
 
 _WORDINGS: Final = (
-    _Wording(_TRUST_CA, "if this is the right broker, trust the CA that signed its certificate: --ca FILE"),
-    _Wording(_LOAD_CERTIFICATE, "pass one that it trusts: --cert FILE --key FILE"),
-    _Wording("a cipher in common with tls=?", "a cipher in common with this machine?"),
-    _Wording("use stomps:// or tls=", "use stomps://"),
+    _Wording(
+        _TRUST_CA,
+        "if this is the right broker, trust the CA that signed its certificate: --ca FILE",
+        "if this is the right broker, name the CA that signed its certificate by the option 'tlsCaFile'",
+    ),
+    _Wording(
+        _LOAD_CERTIFICATE,
+        "pass one that it trusts: --cert FILE --key FILE",
+        "name one that it trusts by the options 'tlsCertFile' and 'tlsKeyFile'",
+    ),
+    _Wording(
+        "a cipher in common with tls=?",
+        "a cipher in common with this machine?",
+        "a cipher in common with this machine?",
+    ),
+    _Wording("use stomps:// or tls=", "use stomps://", "use stomps://"),
     _Wording("use wss:// or tls=", "use wss://"),
-    _Wording(_CREDENTIALS, "are login and passcode right? See --login, --ask-passcode and --passcode-file"),
-    _Wording(_VHOST, _VHOST.replace("vhost=", "--vhost")),
-    _Wording(_VERSIONS, "offer a version that it supports: --stomp-version"),
+    _Wording(
+        _CREDENTIALS,
+        "are login and passcode right? See --login, --ask-passcode and --passcode-file",
+        "are the options 'login' and 'password' right?",
+    ),
+    _Wording(
+        _VHOST,
+        _VHOST.replace("vhost=", "--vhost"),
+        "name one that exists and that this user may use, by the option 'host'",
+    ),
+    _Wording(_VERSIONS, "offer a version that it supports: --stomp-version", "use a broker with STOMP 1.0, 1.1 or 1.2"),
     _Wording("user and passcode of proxy=", "user and passcode of --proxy"),
-    _Wording("(connect_timeout)", "(--connect-timeout)"),
+    _Wording("(connect_timeout)", "(--connect-timeout)", "(connectTimeoutMs)"),
     _Wording("connect(websocket_message_bytes=8192)", "--websocket-message-bytes 8192"),
+    # From the client, when it gives up.
+    _Wording(_GIVES_UP, _GIVES_UP, ", the limit set by the option 'reconnectTimeoutMs'"),
 )
 
 
@@ -302,4 +334,12 @@ def for_command_line(text: str) -> str:
     """The text of an error with options of the command ``trio-stomp`` in place of arguments of `connect`."""
     for wording in _WORDINGS:
         text = text.replace(wording.program, wording.command)
+    return text
+
+
+def for_spark(text: str) -> str:
+    """The text of an error with options of the Spark source and sink in place of arguments of `connect`."""
+    for wording in _WORDINGS:
+        if wording.spark is not None:
+            text = text.replace(wording.program, wording.spark)
     return text
