@@ -126,7 +126,8 @@ class Publisher:
             message = completed(destination, body, headers, content_type, options, json, encode)
         else:
             message = (destination, body, headers, content_type, options)
-        size, window = size_of(message[1]), self._window
+        # Most bodies are bytes, and need no call.
+        size, window = len(body) if type(body) is bytes else size_of(message[1]), self._window
         if timeout is not None:
             checked_seconds(timeout)
         connection = self._session.at_once(size) if window.is_free(size) else None
