@@ -14,7 +14,7 @@ from typing import Final
 from benchmarks.bench import Bench, Peer
 from benchmarks.chart import PICTURE, SECTION, drawn
 from benchmarks.compare import comparison, earlier
-from benchmarks.contenders import ROOT, Contender, contenders, own
+from benchmarks.contenders import ROOT, Contender, ContenderFailed, contenders, own
 from benchmarks.groups import brokers, codec, growth, scale, spark, traffic, waiting
 from benchmarks.page import PAGE, inserted, report
 from benchmarks.results import OURS
@@ -129,7 +129,11 @@ def _measured(given: argparse.Namespace, wanted: Sequence[str], taking_part: Seq
         )
         for name in wanted:
             print(f"{name}:", file=sys.stderr, flush=True)
-            PARTS[name](bench)
+            try:
+                PARTS[name](bench)
+            except ContenderFailed as failure:
+                # The other parts took half an hour.
+                bench.trouble(f"{name}: {failure}")
     if busy > _QUIET:
         bench.note(f"the machine was busy with something else: its load was {busy:.1f} before the run")
     return bench

@@ -1,6 +1,7 @@
 """The project's own files, parsed, for the tests that hold them to the rules of the source."""
 
 import ast
+import gc
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,15 +16,19 @@ UNIT_TESTED = ("protocol", "brokers", "client", "blocking", "testing", "spark", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One Python file: its path from the root of the project, its text and its syntax tree."""
+    """One Python file: its path from the root of the project, and its text."""
 
     path: str
     text: str
-    tree: ast.Module
 
     @classmethod
     def of(cls, path: str, text: str) -> "SourceFile":
-        return cls(path=path, text=text, tree=ast.parse(text, path))
+        return cls(path=path, text=text)
+
+    @property
+    def tree(self) -> ast.Module:
+        """Its syntax tree, which is parsed once."""
+        return _parsed(self.text, self.path)
 
     @property
     def lines(self) -> list[str]:
@@ -94,8 +99,21 @@ def project_files() -> tuple[str, ...]:
 
 
 @cache
+def _parsed(text: str, path: str) -> ast.Module:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text, path)
+    finally:
+        # The trees last as long as the session. To collect while they grow takes longer than to parse.
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+
+
+@cache
 def python_files() -> tuple[SourceFile, ...]:
-    """All Python files of the project, parsed once."""
+    """All Python files of the project."""
     return tuple(
         SourceFile.of(name, (ROOT / name).read_text(encoding="utf-8"))
         for name in project_files()

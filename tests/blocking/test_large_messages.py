@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from trio_stomp import LocalProtocolError
 from trio_stomp.blocking import Client
 from trio_stomp.testing import ThreadedBroker
 
-BODY = b"".join(number.to_bytes(4) for number in range(400_000))
+BODY = array("I", range(400_000)).tobytes()
 
 
 def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroker, client: Client, tmp_path: Path) -> None:

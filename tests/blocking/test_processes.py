@@ -11,12 +11,14 @@ import textwrap
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 import trio
 
+from tests.kit.warm_python import WarmPython
 from trio_stomp.testing import Broker, ThreadedBroker
 
 QUEUE: Final = "/queue/a"
@@ -24,22 +26,46 @@ HEAD: Final = "import os, sys, threading\nimport trio_stomp, trio_stomp.blocking
 NEEDS_FORK: Final = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
 
 
-def run(
-    broker: ThreadedBroker, program: str, *, status: int = 0, options: tuple[str, ...] = ("-c",), text: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """Run a program whose `url` is the broker's, and see that it ends by itself, with this status."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *options, HEAD + textwrap.dedent(program), broker.url, QUEUE],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        input=text,
-        # Python 3.12 warns of a fork while threads run, which is what is tried here.
-        env={**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
-    )
-    assert done.returncode == status, done.stderr
-    return done
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a program has printed."""
+
+    output: str
+    errors: str
+
+
+class Run:
+    """Runs programs whose `url` is the broker's, forked from a process that has imported what they import."""
+
+    def __init__(self, python: WarmPython, url: str, folder: Path) -> None:
+        self._python = python
+        self._url = url
+        self._folder = folder
+
+    def __call__(self, program: str, *, status: int = 0) -> Done:
+        """Run a program, and see that it ends by itself, with this status."""
+        file = self._folder / "program.py"
+        file.write_text(HEAD + textwrap.dedent(program), "utf-8")
+        with self._python.run(file.name, self._url, QUEUE, folder=self._folder) as process:
+            ended = process.wait(60)
+            done = Done(output=process.output(), errors=process.errors())
+        assert ended == status, done.errors
+        return done
+
+
+@pytest.fixture(scope="module")
+def python() -> Generator[WarmPython]:
+    # For the client's own thread, which runs Trio.
+    imports = ("trio_stomp.blocking", "trio_stomp.runtime._trio", "anyio._backends._trio")
+    # Python 3.12 warns of a fork while threads run, which is what is tried here.
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    with WarmPython(imports=imports, options=("-W", "error"), environment=environment) as started:
+        yield started
+
+
+@pytest.fixture
+def run(python: WarmPython, broker: ThreadedBroker, tmp_path: Path) -> Run:
+    return Run(python, broker.url, tmp_path)
 
 
 @contextmanager
@@ -65,9 +91,10 @@ def bodies(broker: ThreadedBroker) -> list[str]:
 # --- exit -----------------------------------------------------------------------------------------------------------
 
 
-def test_exit_when_a_client_is_open_then_its_messages_are_sent_and_the_status_is_kept(broker: ThreadedBroker) -> None:
+def test_exit_when_a_client_is_open_then_its_messages_are_sent_and_the_status_is_kept(
+    broker: ThreadedBroker, run: Run
+) -> None:
     done = run(
-        broker,
         """
         client = trio_stomp.blocking.open(url)
         for number in range(1000):
@@ -77,13 +104,14 @@ def test_exit_when_a_client_is_open_then_its_messages_are_sent_and_the_status_is
         status=3,
     )
 
-    assert done.stderr == ""
+    assert done.errors == ""
     assert len(bodies(broker)) == 1000
 
 
-def test_exit_when_a_client_is_open_and_an_exception_ends_the_program_then_status_1(broker: ThreadedBroker) -> None:
+def test_exit_when_a_client_is_open_and_an_exception_ends_the_program_then_status_1(
+    broker: ThreadedBroker, run: Run
+) -> None:
     done = run(
-        broker,
         """
         client = trio_stomp.blocking.open(url)
         client.send(QUEUE, b"sent")
@@ -92,16 +120,15 @@ def test_exit_when_a_client_is_open_and_an_exception_ends_the_program_then_statu
         status=1,
     )
 
-    assert done.stderr.endswith("ValueError: mine\n")
+    assert done.errors.endswith("ValueError: mine\n")
     assert bodies(broker) == ["sent"]
 
 
 @pytest.mark.parametrize("opens", ["connect(url)", "open(url)"])
 def test_exit_when_blocks_were_entered_by_hand_and_are_collected_after_the_client_then_ends(
-    broker: ThreadedBroker, opens: str
+    broker: ThreadedBroker, run: Run, opens: str
 ) -> None:
     done = run(
-        broker,
         f"""
         manager = trio_stomp.blocking.{opens}
         client = manager.__enter__()
@@ -112,16 +139,18 @@ def test_exit_when_blocks_were_entered_by_hand_and_are_collected_after_the_clien
         """,
     )
 
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.errors
     assert bodies(broker) == ["sent"]
 
 
 def test_exit_when_interactive_then_ends(broker: ThreadedBroker) -> None:
-    done = run(
-        broker,
-        "client = trio_stomp.blocking.open(url)",
-        options=("-i", "-c"),
-        text="client.send(QUEUE, b'sent')\n",
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-i", "-c", f"{HEAD}client = trio_stomp.blocking.open(url)", broker.url, QUEUE],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input="client.send(QUEUE, b'sent')\n",
     )
 
     assert "Traceback" not in done.stderr
@@ -154,9 +183,8 @@ def test_exit_when_the_broker_is_gone_then_not_waited_for_long(broker: ThreadedB
     assert time.monotonic() - begun < 30
 
 
-def test_exit_when_a_daemon_thread_waits_for_messages_then_it_prints_nothing(broker: ThreadedBroker) -> None:
+def test_exit_when_a_daemon_thread_waits_for_messages_then_it_prints_nothing(broker: ThreadedBroker, run: Run) -> None:
     done = run(
-        broker,
         """
         client = trio_stomp.blocking.open(url)
         waits = threading.Event()
@@ -178,12 +206,11 @@ def test_exit_when_a_daemon_thread_waits_for_messages_then_it_prints_nothing(bro
         """,
     )
 
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (done.output, done.errors) == ("", "")
 
 
-def test_exit_when_a_client_lives_in_a_daemon_thread_then_it_prints_nothing(broker: ThreadedBroker) -> None:
+def test_exit_when_a_client_lives_in_a_daemon_thread_then_it_prints_nothing(broker: ThreadedBroker, run: Run) -> None:
     done = run(
-        broker,
         """
         waits = threading.Event()
 
@@ -197,12 +224,13 @@ def test_exit_when_a_client_lives_in_a_daemon_thread_then_it_prints_nothing(brok
         """,
     )
 
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (done.output, done.errors) == ("", "")
 
 
-def test_exit_when_a_daemon_thread_is_closing_its_client_then_not_waited_for_long(broker: ThreadedBroker) -> None:
+def test_exit_when_a_daemon_thread_is_closing_its_client_then_not_waited_for_long(
+    broker: ThreadedBroker, run: Run
+) -> None:
     run(
-        broker,
         """
         import trio
 
@@ -222,9 +250,8 @@ def test_exit_when_a_daemon_thread_is_closing_its_client_then_not_waited_for_lon
     )
 
 
-def test_exit_when_one_client_is_closed_and_two_are_open_then_all_is_sent(broker: ThreadedBroker) -> None:
+def test_exit_when_one_client_is_closed_and_two_are_open_then_all_is_sent(broker: ThreadedBroker, run: Run) -> None:
     done = run(
-        broker,
         """
         clients = [trio_stomp.blocking.open(url) for _ in range(3)]
         for number, client in enumerate(clients):
@@ -233,17 +260,16 @@ def test_exit_when_one_client_is_closed_and_two_are_open_then_all_is_sent(broker
         """,
     )
 
-    assert done.stderr == ""
+    assert done.errors == ""
     assert bodies(broker) == ["0", "1", "2"]
 
 
 @pytest.mark.slow
 def test_exit_when_several_clients_cannot_disconnect_then_not_waited_for_one_after_the_other(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     begun = time.monotonic()
     run(
-        broker,
         """
         import trio
 
@@ -257,10 +283,9 @@ def test_exit_when_several_clients_cannot_disconnect_then_not_waited_for_one_aft
 
 
 def test_exit_when_a_thread_pool_has_used_the_client_then_all_is_sent_and_nothing_is_printed(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     done = run(
-        broker,
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -271,15 +296,14 @@ def test_exit_when_a_thread_pool_has_used_the_client_then_all_is_sent_and_nothin
         """,
     )
 
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (done.output, done.errors) == ("", "")
     assert len(bodies(broker)) == 20
 
 
 def test_client_when_dropped_without_being_closed_then_its_connection_ends_and_a_warning_names_the_place(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     done = run(
-        broker,
         """
         import warnings
 
@@ -296,15 +320,14 @@ def test_client_when_dropped_without_being_closed_then_its_connection_ends_and_a
     )
 
     assert len(bodies(broker)) == 6
-    assert done.stderr.count("ResourceWarning: the client of stomp://") == 5
-    assert "opened at <string>:9, was not closed: call its close()" in done.stderr
+    assert done.errors.count("ResourceWarning: the client of stomp://") == 5
+    assert "/program.py:9, was not closed: call its close()" in done.errors
 
 
 def test_close_when_a_signal_handler_calls_it_during_close_then_it_returns_at_once_and_the_first_finishes(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     done = run(
-        broker,
         """
         import signal, time, trio
 
@@ -332,7 +355,7 @@ def test_close_when_a_signal_handler_calls_it_during_close_then_it_returns_at_on
         """,
     )
 
-    assert done.stdout.splitlines() == ["handler True True", "closed False"]
+    assert done.output.splitlines() == ["handler True True", "closed False"]
     assert bodies(broker) == ["sent"]
 
 
@@ -340,9 +363,8 @@ def test_close_when_a_signal_handler_calls_it_during_close_then_it_returns_at_on
 
 
 @NEEDS_FORK
-def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: ThreadedBroker) -> None:
+def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: ThreadedBroker, run: Run) -> None:
     done = run(
-        broker,
         """
         client = trio_stomp.blocking.open(url)
         client.send(QUEUE, b"before")
@@ -370,7 +392,7 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
         status=5,
     )
 
-    state, cause, *said = done.stdout.splitlines()
+    state, cause, *said = done.output.splitlines()
     assert state == "Phase.CLOSED False True"
     assert cause.startswith("this client was opened before os.fork()")
     assert "or pass after_fork='reopen'" in cause
@@ -382,9 +404,8 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
 
 
 @NEEDS_FORK
-def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: ThreadedBroker) -> None:
+def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: ThreadedBroker, run: Run) -> None:
     run(
-        broker,
         """
         client = trio_stomp.blocking.open(url, after_fork="reopen")
         client.send(QUEUE, b"before")
@@ -460,10 +481,9 @@ def test_client_when_it_cannot_reopen_after_a_fork_then_the_time_limit_of_each_c
 
 @NEEDS_FORK
 def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_for_the_call(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     done = run(
-        broker,
         """
         client = trio_stomp.blocking.open(url, after_fork="reopen")
         # As if another thread had it at the moment of the fork.
@@ -480,16 +500,15 @@ def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_
         """,
     )
 
-    assert done.stdout == "RequestTimeout\n"
+    assert done.output == "RequestTimeout\n"
     assert bodies(broker) == ["x"]
 
 
 @NEEDS_FORK
 def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_connecting(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     done = run(
-        broker,
         """
         client = trio_stomp.blocking.open(url, after_fork="reopen")
         client.send(QUEUE, b"x", receipt=True)
@@ -503,7 +522,7 @@ def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_
         """,
     )
 
-    assert done.stdout.splitlines() == [
+    assert done.output.splitlines() == [
         (
             "Phase.LOST False this client was opened before os.fork(), and the new process has not connected yet; the "
             "next call does (after_fork='reopen')"
@@ -514,9 +533,8 @@ def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_
 
 
 @NEEDS_FORK
-def test_client_when_closed_before_the_fork_then_stays_closed(broker: ThreadedBroker) -> None:
+def test_client_when_closed_before_the_fork_then_stays_closed(broker: ThreadedBroker, run: Run) -> None:
     run(
-        broker,
         """
         client = trio_stomp.blocking.open(url, after_fork="reopen")
         client.close()
@@ -533,10 +551,11 @@ def test_client_when_closed_before_the_fork_then_stays_closed(broker: ThreadedBr
 
 
 @NEEDS_FORK
-def test_client_when_a_forked_process_ends_then_the_connection_of_the_parent_stays(broker: ThreadedBroker) -> None:
+def test_client_when_a_forked_process_ends_then_the_connection_of_the_parent_stays(
+    broker: ThreadedBroker, run: Run
+) -> None:
     """What a forked child inherits, it must leave alone: also in its last moments."""
     run(
-        broker,
         """
         client = trio_stomp.blocking.open(url)
         with client.subscribe(QUEUE) as subscription:
@@ -581,10 +600,11 @@ def test_client_when_its_process_is_killed_then_no_child_keeps_the_connection_op
 
 
 @NEEDS_FORK
-def test_client_when_each_worker_of_a_pre_fork_server_opens_its_own_then_all_work(broker: ThreadedBroker) -> None:
+def test_client_when_each_worker_of_a_pre_fork_server_opens_its_own_then_all_work(
+    broker: ThreadedBroker, run: Run
+) -> None:
     """What gunicorn does: the master loads the program, forks workers, calls post_fork in each, and they exit."""
     run(
-        broker,
         """
         master = trio_stomp.blocking.open(url)
 
@@ -613,10 +633,11 @@ def test_client_when_each_worker_of_a_pre_fork_server_opens_its_own_then_all_wor
 
 
 @NEEDS_FORK
-def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(broker: ThreadedBroker) -> None:
+def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(
+    broker: ThreadedBroker, run: Run
+) -> None:
     """What Celery's worker_process_init does, with multiprocessing, whose children end by os._exit."""
     run(
-        broker,
         """
         import multiprocessing
 
@@ -640,10 +661,9 @@ def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(
 
 @NEEDS_FORK
 def test_client_when_a_fork_comes_while_threads_use_it_then_the_child_is_told_and_hangs_nowhere(
-    broker: ThreadedBroker,
+    broker: ThreadedBroker, run: Run
 ) -> None:
     run(
-        broker,
         """
         client = trio_stomp.blocking.open(url)
         stop = threading.Event()
@@ -692,10 +712,9 @@ def test_client_when_a_fork_comes_while_threads_use_it_then_the_child_is_told_an
 # --- where an event loop runs already -------------------------------------------------------------------------------
 
 
-def test_client_when_used_while_an_asyncio_loop_runs_then_works(broker: ThreadedBroker) -> None:
+def test_client_when_used_while_an_asyncio_loop_runs_then_works(broker: ThreadedBroker, run: Run) -> None:
     """What a cell of a Jupyter notebook does."""
     run(
-        broker,
         """
         import asyncio
 

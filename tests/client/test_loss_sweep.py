@@ -110,17 +110,20 @@ async def test_session_when_nothing_is_cut_then_all_of_it_happens(version: str) 
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("direction", ["cut_sent", "cut_received"])
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+# Every third octet in one way or another, by reset or end of file, on trio or asyncio; or every octet in each way.
+@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("version", ["draft", "1.0", "1.1", "1.2"])
 async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_told_and_nothing_is_lost(
-    version: str, stride: int, direction: str, *, reset: bool
+    version: str, stride: int, direction: str, anyio_backend_name: str, *, reset: bool
 ) -> None:
+    first = (6 * (anyio_backend_name == "trio") + 3 * reset) % stride
     _, whole = await session_with(version)
     size = len(whole.sent if direction == "cut_sent" else whole.received)
     assert size > 300
     told = 0
-    for cut in range(0, size, stride):
+    cuts = range(first, size, stride)
+    for cut in cuts:
         session, _ = await session_with(version, **{direction: cut}, reset=reset)
         told += session.error is not None
     # Only behind the last words can a cut go unnoticed.
-    assert told >= (size // stride) * 0.9
+    assert told >= len(cuts) * 0.9

@@ -11,6 +11,7 @@ import resource
 import shutil
 import tempfile
 import tracemalloc
+from array import array
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -44,7 +45,7 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 OVER: Final = 64 * KIB
 # No two chunks of it are alike.
-LARGE: Final = b"".join(number.to_bytes(4) for number in range(3 * MIB // 4)) + b"at the end"
+LARGE: Final = array("I", range(3 * MIB // 4)).tobytes() + b"at the end"
 # It promises a heart-beat each second, and sends none.
 BEATING: Final = PeerOptions(heart_beat=HeartBeatOffer(can_ms=1000, want_ms=0))
 

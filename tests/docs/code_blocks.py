@@ -56,7 +56,8 @@ def pages() -> list[Path]:
 
 def blocks_of(markdown: str, path: str) -> Iterator[Block]:
     """The fenced blocks of one page, but for MyST's directives."""
-    tokens = MarkdownIt().parse(markdown)
+    # What is inside of paragraphs is of no interest here.
+    tokens = MarkdownIt().disable("inline").parse(markdown)
     above: Token | None = None
     before = ""
     for token in tokens:

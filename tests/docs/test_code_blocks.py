@@ -1,5 +1,6 @@
 """Every code block of README.md and the manual does what the page says."""
 
+import ast
 import os
 import re
 import shlex
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.docs.setups import COMPLETE, SETUPS, Setup
 from tests.kit.certificates import server_context, write_client_files
 from tests.kit.needed import needs
 from tests.kit.tunneling import Tunnels, open_socks_proxy
+from tests.kit.warm_python import WarmPython
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
@@ -40,6 +42,7 @@ INSTALLED = {
     ".[cli]",
     ".[otel]",
     ".[spark]",
+    ".[spark,cli]",
     ".[websocket]",
     ".[proxy]",
     "pyspark[connect]",
@@ -125,7 +128,52 @@ class Outcome:
     errors: str
 
 
-def run_program(source: str, setup: Setup, folder: Path, before: str = "") -> Outcome:
+class Pythons:
+    """The processes from which those of the programs are forked, one for each set of modules that programs import.
+
+    Each has imported no more than its programs do themselves: one that forgets an import fails as it would anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[tuple[str, ...], WarmPython] = {}
+        self._stack = ExitStack()
+
+    def for_program(self, source: str, setup: Setup) -> WarmPython:
+        # Pytest is to import plugins itself, as it rewrites their assertions.
+        imports = ("pytest", "trio") if setup.pytest else imports_of_ours(source)
+        if imports not in self._started:
+            options = () if setup.pytest else ("-W", "error")
+            python = WarmPython(imports=imports, options=options, environment=environment())
+            self._started[imports] = self._stack.enter_context(python)
+        return self._started[imports]
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def imports_of_ours(source: str) -> tuple[str, ...]:
+    """What a program imports of this project, and what its first connection imports for the event loop."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.add(node.module)
+    ours = {name for name in names if name.partition(".")[0] == "trio_stomp"}
+    if ours:
+        loop = "_asyncio" if "asyncio" in names else "_trio"
+        ours.update({f"trio_stomp.runtime.{loop}", f"anyio._backends.{loop}"})
+    return tuple(sorted(ours))
+
+
+@pytest.fixture(scope="module")
+def pythons() -> Generator[Pythons]:
+    started = Pythons()
+    yield started
+    started.close()
+
+
+def run_program(source: str, setup: Setup, pythons: Pythons, folder: Path, before: str = "") -> Outcome:
     """Run a program as a user would, in a process of its own."""
     if setup.beside is not None:
         (folder / setup.beside).write_text(before, "utf-8")
@@ -134,22 +182,17 @@ def run_program(source: str, setup: Setup, folder: Path, before: str = "") -> Ou
             source = source.replace(written, meant)
         file = folder / ("test_block.py" if setup.pytest else "block.py")
         file.write_text(source, "utf-8")
-        command = [sys.executable, "-W", "error", file.name]
+        command = [file.name]
         if setup.pytest:
             mode = f"trio_mode={str(setup.trio_mode).lower()}"
-            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", mode, file.name]
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-        )
-        try:
+            command = ["-m", "pytest", "-p", "no:cacheprovider", "-o", mode, file.name]
+        with pythons.for_program(source, setup).run(*command, folder=folder) as program:
             worked = broker.call(lambda inner: wait_for(inner, setup))
             if setup.until is not None:
-                process.send_signal(setup.ends_by)
-            output, errors = process.communicate(timeout=DEADLINE)
-        finally:
-            process.kill()
-            process.wait()
-    return Outcome(status=process.returncode if worked else None, output=output, errors=errors)
+                program.send_signal(setup.ends_by)
+            status = program.wait(DEADLINE)
+            output, errors = program.output(), program.errors()
+    return Outcome(status=status if worked else None, output=output, errors=errors)
 
 
 def environment() -> dict[str, str]:
@@ -172,11 +215,11 @@ async def wait_for(broker: Broker, setup: Setup) -> bool:
 
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=str)
-def test_python_block_when_run_then_it_ends_well_in_time(block: Block, tmp_path: Path) -> None:
+def test_python_block_when_run_then_it_ends_well_in_time(block: Block, pythons: Pythons, tmp_path: Path) -> None:
     setup = setup_of(block)
     needs(*setup.needs)
 
-    outcome = run_program(setup.source(block.text), setup, tmp_path, block.before)
+    outcome = run_program(setup.source(block.text), setup, pythons, tmp_path, block.before)
 
     assert outcome.status == setup.status, f"{block}\n{outcome.output}\n{outcome.errors}"
     assert setup.says in outcome.errors
@@ -344,7 +387,7 @@ def test_command_when_it_does_not_exist_then_found_out(line: str) -> None:
     assert broken_command(line)
 
 
-def test_program_when_it_fails_then_found_out(tmp_path: Path) -> None:
-    outcome = run_program('import sys\nprint("here")\nsys.exit(3)\n', COMPLETE, tmp_path)
+def test_program_when_it_fails_then_found_out(pythons: Pythons, tmp_path: Path) -> None:
+    outcome = run_program('import sys\nprint("here")\nsys.exit(3)\n', COMPLETE, pythons, tmp_path)
 
     assert (outcome.status, outcome.output) == (3, "here\n")

@@ -18,10 +18,11 @@ def templates(tree: ast.AST) -> Iterator[str]:
     """The strings of a module that are no docstrings; a value in an f-string is one character, NUL."""
     parts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     docs = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    left_out = parts | docs
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts | docs:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in left_out:
             yield node.value
 
 

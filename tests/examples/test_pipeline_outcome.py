@@ -4,7 +4,6 @@ import pytest
 from pipeline.alerts import AlertDesk
 from pipeline.delay_hours import HourDelays, HourKey
 from pipeline.outcome import Outcome, print_outcome, read_summary
-from pipeline.plot import mean_delays, plot_delays
 from rich.console import Console
 
 KEY: HourKey = ("2013-01-01T10:00:00Z", "UA", "EWR")
@@ -78,6 +77,8 @@ def test_outcome_when_all_is_well_then_printed_with_its_table(tmp_path: Path) ->
 
 
 def test_plot_when_drawn_then_there_is_a_png(tmp_path: Path) -> None:
+    from pipeline.plot import mean_delays, plot_delays  # noqa: PLC0415  # it imports matplotlib, which takes long
+
     plot_delays(HOURS, {}, tmp_path / "plot.png")
 
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -19,8 +19,8 @@ __all__ = ["LIBRARY", "CtrlCAt"]
 LIBRARY = f"{Path(trio_stomp.__file__).parent}/"
 # The other side of a test, which runs in the same process.
 _TESTING = f"{LIBRARY}testing/"
-# What stands for the program.
-_PROGRAM = {function.__code__ for function in (awaited, called, iterated)}
+# What stands for the program; by identity, as the hash of code is made of all that it consists of.
+_PROGRAM = {id(function.__code__) for function in (awaited, called, iterated)}
 
 
 class CtrlCAt:
@@ -39,6 +39,8 @@ class CtrlCAt:
         self._at = at
         self._where = where
         self._before: TraceFunction | None = None
+        # Whether the instructions of a file count. This is asked at each call of any function.
+        self._counts: dict[str, bool] = {}
         self.count = 0
         self.struck = False
 
@@ -54,7 +56,10 @@ class CtrlCAt:
 
     def _call(self, frame: FrameType, _event: str, _arg: object) -> TraceFunction | None:
         file = frame.f_code.co_filename
-        if self.struck or not file.startswith(self._where) or file.startswith(_TESTING) or frame.f_code in _PROGRAM:
+        counts = self._counts.get(file)
+        if counts is None:
+            counts = self._counts[file] = file.startswith(self._where) and not file.startswith(_TESTING)
+        if not counts or self.struck or id(frame.f_code) in _PROGRAM:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False

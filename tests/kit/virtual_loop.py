@@ -164,7 +164,8 @@ class _JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         loop = self.loop
         is_busy = loop.begin_pass()
-        found = super().select(0)
+        # While something is ready, there is no need to look at the loop's own pipe, by which threads wake it.
+        found = [] if is_busy and len(self.get_map()) == 1 else super().select(0)
         if found or is_busy or timeout == 0:
             self._passes += 1
             if self._passes > _TOO_MANY_PASSES:
@@ -178,7 +179,7 @@ class _JumpingSelector(selectors.DefaultSelector):
             if not found:
                 raise loop.hang(f"a worker thread has taken {_PATIENCE:g} s")
         elif len(self.get_map()) > 1:
-            # Not only the loop's own pipe, by which threads wake it.
+            # Not only that pipe.
             begin = time.monotonic()
             found = super().select(timeout)
             loop.jump(time.monotonic() - begin if found or timeout is None else timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import LocalProtocolError
 from trio_stomp.testing import ThreadedBroker
 
-BODY = b"".join(number.to_bytes(4) for number in range(400_000))
+BODY = array("I", range(400_000)).tobytes()
 
 
 @on_asyncio
