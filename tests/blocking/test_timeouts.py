@@ -132,9 +132,10 @@ def test_receive_when_none_comes_in_time_then_timeout_and_the_next_is_returned(
 ) -> None:
     with client.subscribe(QUEUE) as messages:
         for timeout in (0, SHORT):
-            with pytest.raises(OperationTimeout):
+            said = rf"\(\) from '{QUEUE}' took longer than its timeout of {timeout} s; no message was taken"
+            with pytest.raises(OperationTimeout, match=f"^receive{said}"):
                 messages.receive(timeout=timeout)
-            with pytest.raises(OperationTimeout):
+            with pytest.raises(OperationTimeout, match=f"^receive_batch{said}"):
                 messages.receive_batch(10, linger=60, timeout=timeout)
         for number in range(3):
             client.send(QUEUE, b"%d" % number, receipt=True)
@@ -149,7 +150,7 @@ def test_receive_when_another_thread_waits_without_a_limit_then_timeout_all_the_
         waiting.start()
         while not messages._fetching.locked():
             pass
-        with pytest.raises(OperationTimeout):
+        with pytest.raises(OperationTimeout, match=rf"^receive\(\) from '{QUEUE}' took longer than .* of {SHORT} s"):
             messages.receive(timeout=SHORT)
         client.send(QUEUE, b"x")
         waiting.join(60)

@@ -1,6 +1,12 @@
+import re
 import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from math import inf, nan
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import anyio
 import pytest
@@ -11,7 +17,8 @@ from trio.testing import MemoryReceiveStream, MemorySendStream
 from tests.kit.certificates import client_context, server_context
 from tests.kit.loops import on_loops, wait_all_tasks_blocked
 from tests.testing.raw_client import RawClient, connected, with_options
-from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker, sockets
+from trio_stomp.errors import LocalProtocolError
+from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker, open_scripted_peer, sockets
 from trio_stomp.types import Command
 
 pytestmark = pytest.mark.anyio
@@ -53,9 +60,9 @@ async def test_broker_when_left_then_links_in_memory_are_closed() -> None:
 @pytest.mark.parametrize(
     ("options", "tls", "url"),
     [
-        (BrokerOptions(), False, "stomp://guest:guest@memory.invalid:61613"),
-        (BrokerOptions(logins={"a@b": "p/w:d"}), False, "stomp://a%40b:p%2Fw%3Ad@memory.invalid:61613"),
-        (BrokerOptions(), True, "stomps://guest:guest@memory.invalid:61613"),
+        (BrokerOptions(), False, "stomp://guest:guest@use-connect-stream.invalid:61613"),
+        (BrokerOptions(logins={"a@b": "p/w:d"}), False, "stomp://a%40b:p%2Fw%3Ad@use-connect-stream.invalid:61613"),
+        (BrokerOptions(), True, "stomps://guest:guest@use-connect-stream.invalid:61613"),
     ],
 )
 async def test_url_when_there_is_no_socket_then_leads_nowhere(options: BrokerOptions, tls: bool, url: str) -> None:
@@ -163,11 +170,49 @@ async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(broke
     assert broker.depth("/queue/other") == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "text"),
+    [
+        (
+            {"a": 1},
+            (),
+            "a body must be bytes or str, got a value of type dict; encode it, for example with json.dumps()",
+        ),
+        (None, (), "a body must be bytes or str, got a value of type NoneType"),
+        (memoryview(b"x"), (), "a body must be bytes or str, got a value of type memoryview"),
+        ("x", [("n", 1)], "header 'n': name and value must be str, got a value of type int; use str()"),
+        ("x", [(1, "n")], "header 1: name and value must be str"),
+        ("x", {"n": None}, "header 'n': name and value must be str, got a value of type NoneType; use str()"),
+    ],
+)
+async def test_publish_when_given_what_no_message_can_have_then_refused_and_the_broker_goes_on(
+    broker: Broker, client: RawClient, body: bytes, headers: list[tuple[str, str]], text: str
+) -> None:
+    with pytest.raises(LocalProtocolError, match=re.escape(text)):
+        broker.publish("/queue/a", body, headers)
+
+    assert broker.depth("/queue/a") == 0
+    await client.subscribe("/queue/a")
+    broker.publish("/queue/a", "x", {"n": "1"})
+    await client.message("x", n="1")
+
+
+@pytest.mark.parametrize("body", ["x", b"x", bytearray(b"x")])
+async def test_publish_when_body_is_text_or_bytes_then_bytes_are_kept(  # noqa: ASYNC124  # its fixture needs a loop
+    broker: Broker, body: bytes
+) -> None:
+    broker.publish("/queue/a", body)
+
+    (message,) = broker.messages("/queue/a")
+    assert message.body == b"x"
+    assert type(message.body) is bytes
+
+
 @pytest.mark.parametrize("name", ["/queue/", "/topic/", "orders", "", "/exchange/x", "/queue/a\n", "/queue/a\rb"])
 async def test_publish_when_destination_is_of_no_known_kind_then_refused(  # noqa: ASYNC124  # its fixture needs a loop
     broker: Broker, name: str
 ) -> None:
-    with pytest.raises(Refusal, match="destination"):
+    with pytest.raises(Refusal, match=r"^(no such destination|destination refused): a destination "):
         broker.publish(name, "x")
 
 
@@ -221,6 +266,93 @@ async def test_wait_until_when_condition_comes_true_then_returns(broker: Broker)
     assert done == [2]
 
 
+async def test_wait_until_when_condition_stays_false_then_timeout_error_says_what_the_broker_holds(
+    broker: Broker, client: RawClient
+) -> None:
+    await client.subscribe("/topic/b")
+    await client.subscribe("/topic/c.*", subscription_id="2")
+    for name in ("/queue/a\x1b", "/queue/a\x1b", "/queue/d"):
+        broker.publish(name, "x")
+    await wait_all_tasks_blocked()
+    began = anyio.current_time()
+
+    with pytest.raises(TimeoutError) as caught:
+        await broker.wait_until(lambda: False)
+
+    assert anyio.current_time() == began + 10
+    assert str(caught.value) == (
+        "the condition is still false after 10 s. The broker has 1 connections; "
+        "/queue/a\\x1b: depth 2, unacknowledged 0, consumers 0; /queue/d: depth 1, unacknowledged 0, consumers 0; "
+        "/topic/b: depth 0, unacknowledged 0, consumers 1; /topic/c.*: depth 0, unacknowledged 0, consumers 1"
+    )
+
+
+@with_options(BrokerOptions(vhosts=("/", "test")))
+async def test_wait_until_when_there_are_many_destinations_then_its_text_is_short(broker: Broker) -> None:
+    with pytest.raises(TimeoutError, match=r"after 0\.5 s\. The broker has 0 connections; no destinations$"):
+        await broker.wait_until(lambda: False, timeout=0.5)
+    broker.publish("/queue/first", "x", vhost="/")
+    for number in range(20):
+        broker.publish(f"/queue/{number}{'x' * 1000}", "x", vhost="test")
+
+    with pytest.raises(
+        TimeoutError, match=r"; / /queue/first: .*; test /queue/0x.*; and 11 more destinations$"
+    ) as caught:
+        await broker.wait_until(lambda: False, timeout=1)
+
+    assert len(str(caught.value)) < 2000
+
+
+async def test_wait_until_when_the_condition_is_async_then_type_error(broker: Broker) -> None:
+    async def condition() -> bool:
+        return False
+
+    with pytest.raises(TypeError, match="must be a function that is not async"):
+        await broker.wait_until(condition)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match="timeout must be a number of seconds of at least 0, got '5'"):
+        await broker.wait_until(lambda: True, timeout="5")  # type: ignore[arg-type]  # what is refused
+
+
+@pytest.mark.parametrize(
+    ("opened", "call", "name"),
+    [(open_broker, "open_broker", "broker"), (open_scripted_peer, "open_scripted_peer", "peer")],
+)
+async def test_broker_or_peer_when_used_without_a_block_then_says_how(
+    opened: Callable[[], AbstractAsyncContextManager[object]], call: str, name: str
+) -> None:
+    hint = rf"^{call}\(\) requires 'async with'.*\. Write: async with {call}\(\) as {name}:$"
+
+    with pytest.raises(AttributeError, match=hint):
+        attrgetter("url")(opened())
+    with pytest.raises(TypeError, match=hint):
+        await cast(Awaitable[object], opened())
+    with pytest.raises(TypeError, match=hint), cast(AbstractContextManager[object], opened()):
+        pass
+
+
+async def test_wait_until_when_given_a_time_limit_then_keeps_to_it(broker: Broker) -> None:
+    await broker.wait_until(lambda: True, timeout=0)
+    with pytest.raises(TimeoutError):
+        await broker.wait_until(lambda: False, timeout=0)
+    for invalid in (-1, nan):
+        with pytest.raises(ValueError, match="timeout must be a number of seconds of at least 0"):
+            await broker.wait_until(lambda: True, timeout=invalid)
+
+    with anyio.move_on_after(1000) as scope:
+        await broker.wait_until(lambda: False, timeout=inf)
+    assert scope.cancelled_caught
+
+
+async def test_wait_until_when_the_condition_is_of_something_else_then_it_is_looked_at_once_more(
+    broker: Broker,
+) -> None:
+    end = anyio.current_time() + 5
+
+    await broker.wait_until(lambda: anyio.current_time() >= end)
+
+    assert anyio.current_time() == end + 5
+
+
 async def test_drop_connections_when_called_then_all_links_break(broker: Broker) -> None:
     clients = [await connected(broker) for _ in range(3)]
 
@@ -244,8 +376,7 @@ async def test_connections_when_they_come_and_go_quickly_then_broker_copes() -> 
         await client.send("/queue/b", receipt="r")
         await client.expect(Command.RECEIPT)
         await client.stream.aclose()
-        with anyio.fail_after(60):
-            await broker.wait_until(lambda: not broker.sessions)
+        await broker.wait_until(lambda: not broker.sessions, timeout=60)
         assert broker.statistics().connections == 201
 
 

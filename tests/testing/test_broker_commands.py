@@ -785,8 +785,7 @@ class TestDisconnect:
         await client.expect_eof()
         assert broker.depth("/queue/a") == 1
         await client.stream.aclose()
-        with anyio.fail_after(60):
-            await broker.wait_until(lambda: not broker.sessions)
+        await broker.wait_until(lambda: not broker.sessions, timeout=60)
 
 
 class Crowd:

@@ -378,3 +378,43 @@ async def test_send_when_a_destination_has_odd_characters_then_they_are_part_of_
 
     for number, name in enumerate(SPELLED):
         assert [message.body for message in broker.messages(name)] == [b"%d" % number]
+
+
+@pytest.mark.parametrize("version", [Version.V1_0])  # where UNSUBSCRIBE may name the destination
+@pytest.mark.parametrize("server", [RABBITMQ, ACTIVEMQ])
+async def test_destination_when_it_has_no_prefix_then_it_is_a_queue_as_on_the_broker_that_is_imitated(
+    broker: Broker, client: RawClient
+) -> None:
+    await client.send("orders", "1")
+    await client.send("/queue/orders", "2", receipt="r")
+    await client.expect(Command.RECEIPT)
+    broker.publish("orders", "3")
+
+    assert [message.body for message in broker.messages("/queue/orders")] == [b"1", b"2", b"3"]
+    assert broker.depth("orders") == 3
+    await client.subscribe("orders")
+    for body in "123":
+        await client.message(body, destination="/queue/orders")
+    assert broker.consumers("orders") == 1
+    await client.confirmed(Command.UNSUBSCRIBE, destination="orders")
+    assert broker.consumers("orders") == 0
+    await client.send("orders/tea", receipt="r")
+    await client.refused("no such destination")
+
+
+@with_options(BrokerOptions(server=RABBITMQ, bare_queues=False))
+async def test_destination_when_it_has_no_prefix_and_the_options_forbid_it_then_refused(client: RawClient) -> None:
+    await client.send("orders")
+    await client.refused("no such destination")
+
+
+async def test_destination_when_it_has_no_prefix_then_one_line_of_the_error_says_what_to_do(broker: Broker) -> None:
+    with pytest.raises(trio_stomp.BrokerError) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            await client.send("orders", "tea", receipt=True)
+
+    assert str(caught.value) == (
+        "no such destination: a destination starts with one of /queue/, /topic/, /temp-queue/, /temp-topic/, got "
+        "'orders'; BrokerOptions(bare_queues=True) takes it for a queue"
+    )
+    assert b"\n-----\nSEND [" in caught.value.body

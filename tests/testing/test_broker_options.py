@@ -4,7 +4,8 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from trio_stomp.testing import BrokerOptions
+from trio_stomp.testing import BrokerOptions, open_broker, run_broker_in_thread
+from trio_stomp.testing.broker_options import _server_header
 from trio_stomp.types import Version
 
 
@@ -41,12 +42,65 @@ def options(**settings: Unpack[Settings]) -> BrokerOptions:
         Settings(heart_beat_grace=nan),
         Settings(linger=-1),
         Settings(websocket_origins=("http://localhost:3000/",)),
-        Settings(websocket_origins="http://localhost:3000"),
     ],
 )
 def test_options_when_senseless_then_value_error_names_the_setting(settings: Settings) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         options(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("versions", ["1.2"]),
+        ("versions", "1.2"),
+        ("prefetch", "1"),
+        ("nack", "requeue"),
+        ("dead_letter", 5),
+        ("dead_letter", "dlq"),
+        ("logins", [("guest", "guest")]),
+        ("read_only", "guest"),
+        ("vhosts", "/"),
+        ("limits", 5),
+        ("heart_beat", 1.0),
+        ("heart_beat", ("1", "1")),
+        ("heart_beat", (1.0,)),
+        ("heart_beat_grace", "2"),
+        ("server", b"RabbitMQ/4.1"),
+        ("max_queue_length", "5"),
+        ("max_stored_bytes", None),
+        ("stall_timeout", None),
+        ("linger", "1"),
+        ("websocket_origins", "http://localhost:3000"),
+        ("draft", "no"),
+        ("bare_queues", "no"),
+    ],
+)
+def test_options_when_a_setting_has_another_type_then_the_error_names_it_and_what_was_expected(
+    name: str, value: object
+) -> None:
+    given = {name: value}
+
+    with pytest.raises((TypeError, ValueError), match=f"^{name} must be "):
+        BrokerOptions(**given)  # type: ignore[arg-type]  # what is refused
+
+
+def test_dead_letter_when_each_destination_is_a_queue_then_may_be_any() -> None:
+    assert BrokerOptions(dead_letter="dlq", bare_queues=True).dead_letter == "dlq"
+
+
+async def test_broker_when_opened_with_other_options_then_type_error() -> None:
+    with pytest.raises(TypeError, match=r"options must be BrokerOptions such as .*, got \{'prefetch': 1\}"):
+        async with open_broker(options={"prefetch": 1}):  # type: ignore[arg-type]  # what is refused
+            pass
+
+
+def test_broker_when_started_in_a_thread_with_other_options_then_type_error() -> None:
+    with (
+        pytest.raises(TypeError, match="options must be BrokerOptions"),
+        run_broker_in_thread(options={"prefetch": 1}),  # type: ignore[arg-type]  # what is refused
+    ):
+        pass
 
 
 def test_options_when_nothing_given_then_everybody_may_do_everything() -> None:
@@ -67,5 +121,9 @@ def test_server_header_when_package_is_not_installed_then_has_no_version(monkeyp
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-
-    assert BrokerOptions().server == "trio-stomp-testing"
+    # It is asked for once in a process.
+    _server_header.cache_clear()
+    try:
+        assert BrokerOptions().server == "trio-stomp-testing"
+    finally:
+        _server_header.cache_clear()

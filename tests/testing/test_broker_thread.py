@@ -1,5 +1,8 @@
 import socket
 import threading
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from operator import attrgetter
+from typing import cast
 
 import anyio
 import pytest
@@ -51,6 +54,20 @@ def test_exception_when_raised_in_the_body_then_leaves_as_itself() -> None:
     assert caught.value is error
 
 
+def test_broker_when_used_without_a_block_then_says_how() -> None:
+    async def main() -> None:
+        await AsyncExitStack().enter_async_context(wrong)
+
+    opened = run_broker_in_thread()
+    wrong = cast(AbstractAsyncContextManager[None], opened)
+
+    hint = r"^run_broker_in_thread\(\) requires 'with'.*\. Write: with run_broker_in_thread\(\) as broker:$"
+    with pytest.raises(AttributeError, match=hint):
+        attrgetter("url")(opened)
+    with pytest.raises(TypeError, match=hint):
+        anyio.run(main, backend="asyncio")
+
+
 def test_port_when_taken_then_os_error() -> None:
     with run_broker_in_thread() as broker, pytest.raises(OSError, match="in use"):
         run_broker_in_thread(port=broker.port).__enter__()
@@ -73,15 +90,40 @@ def test_broker_when_waited_for_on_asyncio_in_vain_then_the_wait_can_be_canceled
         started.set()
         return False
 
+    async def wait(broker: ThreadedBroker) -> None:
+        await broker.wait_until(begin)
+
     async def main(broker: ThreadedBroker) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(broker.wait_until, begin)
+            group.start_soon(wait, broker)
             await anyio.to_thread.run_sync(started.wait)
             group.cancel_scope.cancel()
 
     started = threading.Event()
     with run_broker_in_thread() as broker:
         anyio.run(main, broker, backend="asyncio")
+
+
+async def test_broker_when_waited_for_in_vain_then_timeout_error_says_what_it_holds(
+    stomp_broker_thread: ThreadedBroker,
+) -> None:
+    stomp_broker_thread.call(lambda inner: inner.publish("/queue/a", b"x"))
+
+    with pytest.raises(TimeoutError, match=r"0\.01 s\. The broker has 0 connections; /queue/a: depth 1, "):
+        await stomp_broker_thread.wait_until(lambda _: False, timeout=0.01)
+
+
+def test_wait_when_the_test_is_synchronous_then_the_call_waits() -> None:
+    with run_broker_in_thread() as broker:
+        publishing = threading.Timer(0.01, lambda: broker.call(lambda inner: inner.publish("/queue/a", b"x")))
+        publishing.start()
+
+        _ = broker.wait_until(lambda inner: inner.depth("/queue/a") == 1)
+
+        assert broker.call(lambda inner: inner.depth("/queue/a")) == 1
+        with pytest.raises(TimeoutError, match=r"0\.01 s\. The broker has 0 connections; /queue/a: depth 1, "):
+            _ = broker.wait_until(lambda _: False, timeout=0.01)
+        publishing.join()
 
 
 def test_call_when_it_waits_and_the_broker_ends_then_raises() -> None:

@@ -1,4 +1,7 @@
 import dataclasses
+import re
+from collections.abc import Callable
+from math import nan
 
 import anyio
 import pytest
@@ -51,6 +54,70 @@ def test_receipt_rule_when_nothing_is_said_then_concerns_the_next_one_of_any_com
 
     assert (rule.command, rule.skip, rule.count) == (None, 0, 1)
     assert ReverseReceipts().count is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "said"),
+    [
+        (SwallowReceipts, {"command": "SEND"}, "command must be a Command such as Command.SEND, got 'SEND'"),
+        (DelayReceipts, {"command": "SEND", "seconds": 1}, "command must be a Command"),
+        (SwallowReceipts, {"count": "1"}, "count must be an int of at least 1 or None, got '1'"),
+        (SwallowReceipts, {"count": 0}, "count must be"),
+        (DuplicateReceipts, {"skip": -1}, "skip must be an int of at least 0, got -1"),
+        (ReverseReceipts, {"group": 0}, "group must be"),
+        (DelayReceipts, {"seconds": nan}, "seconds must be a number of seconds of at least 0, got nan"),
+        (DropLink, {"after_received_bytes": "300"}, "after_received_bytes must be an int of at least 0 or None"),
+        (DropLink, {"after_sent_bytes": -1}, "after_sent_bytes must be"),
+        (StallReading, {"after_bytes": True}, "after_bytes must be an int of at least 0, got True"),
+        (StallWriting, {"after_bytes": None}, "after_bytes must be"),
+        (HalfOpen, {"after_received_bytes": 1.5}, "after_received_bytes must be"),
+        (SlowWriting, {"bytes_per_second": 0}, "bytes_per_second must be a number of more than 0, got 0"),
+        (SlowWriting, {"bytes_per_second": "9"}, "bytes_per_second must be"),
+        (AnswerConnect, {"error": b"no"}, "error must be a str or None, got b'no'"),
+        (AnswerConnect, {"data": "no"}, "data must be bytes, got 'no'"),
+        (AnswerConnect, {"close": "no"}, "close must be True or False, got 'no'"),
+    ],
+)
+def test_rule_when_a_value_is_wrong_then_says_which_and_what_was_expected(
+    rule: Callable[[], Fault], given: dict[str, object], said: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+        rule(**given)
+
+
+@pytest.mark.parametrize(
+    ("fault", "got"),
+    [
+        (SwallowReceipts, "the class SwallowReceipts; write SwallowReceipts()"),
+        ([DropLink()], "several in one argument: [DropLink("),
+        ("drop", "'drop'"),
+        (None, "None"),
+    ],
+)
+async def test_fault_when_it_is_none_then_refused_with_the_name_of_the_call(
+    broker: Broker, client: RawClient, fault: object, got: str
+) -> None:
+    said = re.escape(f"() takes faults such as DropLink(), got {got}")
+    with pytest.raises(TypeError, match=f"^plan{said}"):
+        broker.faults.plan(fault)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match=f"^now{said}"):
+        broker.faults.now(fault)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match=f"^apply{said}"):
+        broker.sessions[0].apply(fault)  # type: ignore[arg-type]  # what is refused
+
+    await client.send("/queue/a", receipt="r")
+    await client.expect(Command.RECEIPT)
+
+
+async def test_faults_when_they_could_do_nothing_then_refused(broker: Broker) -> None:
+    faults = broker.faults
+
+    with pytest.raises(ValueError, match=r"write plan\(RefuseConnection\(\)\)"):
+        faults.now(RefuseConnection())
+    with pytest.raises(ValueError, match="connections must be an int of at least 0 or None, got -1"):
+        faults.plan(DropLink(), connections=-1)
+    with pytest.raises(ValueError, match="skip must be an int of at least 0, got -1"):
+        faults.plan(DropLink(), skip=-1)
 
 
 async def receipts(client: RawClient, count: int) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -104,6 +106,59 @@ async def test_broker_when_it_listens_on_a_unix_socket_then_serves_and_removes_i
         with pytest.raises(RuntimeError, match="no port"):
             _ = broker.port
     assert not path.exists()
+
+
+@over_sockets
+async def test_broker_when_a_client_has_gone_before_connected_then_goes_on_serving_others() -> None:
+    async with open_broker() as broker:
+        with socket.create_connection(("127.0.0.1", broker.port)) as gone:
+            gone.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+        await broker.wait_until(lambda: broker.statistics().connections == 1 and not broker.sessions)
+
+        assert await confirmed_and_received(broker.url) == b"tea"
+
+
+class Broken(anyio.abc.ByteStream):
+    """A stream of another library, which raises what the system says."""
+
+    def __init__(self) -> None:
+        self.is_read = False
+
+    async def send(self, item: bytes) -> None:
+        raise OSError("not sent")
+
+    async def receive(self, max_bytes: int = 1) -> bytes:
+        if self.is_read:
+            raise OSError("not received")
+        self.is_read = True
+        return b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
+
+    async def send_eof(self) -> None:
+        raise OSError("no end sent")
+
+    async def aclose(self) -> None:
+        raise OSError("not closed")
+
+
+@in_memory
+async def test_broker_when_a_stream_raises_what_the_system_says_then_goes_on_serving_others(broker: Broker) -> None:
+    await broker.serve_stream(Broken())
+
+    assert not broker.sessions
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        await client.send("/queue/a", b"tea", receipt=True)
+
+
+@in_memory
+async def test_broker_when_used_in_another_loop_then_says_so_at_once(broker: Broker) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="this broker belongs to another event loop: use it in the loop"):
+            await broker.wait_until(lambda: True)
+        with pytest.raises(RuntimeError, match="this broker belongs to another event loop: use it in the loop"):
+            broker.connect_stream()
+
+    for backend in ("asyncio", "trio"):
+        await anyio.to_thread.run_sync(partial(anyio.run, main, backend=backend))
 
 
 @over_sockets

@@ -1,15 +1,15 @@
 """The fixtures: used here as a user would, and in pytest runs of their own for what cannot be."""
 
-import subprocess
-import sys
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.kit.needed import needs
+from tests.kit.warm_python import WarmPython
 from tests.testing.raw_client import RawClient
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
 from trio_stomp.types import Command
@@ -53,22 +53,34 @@ def test_stomp_broker_url_when_asked_for_by_a_synchronous_test_then_runs_in_a_th
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
 
 
-def run_pytest(folder: Path, tests: Sequence[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run modules of tests in a process of their own."""
-    for number, test in enumerate(tests):
-        (folder / f"test_{number}.py").write_text(textwrap.dedent(test))
-    # The folder may be inside the project's own, whose settings are for other plugins.
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    plugin = "trio_stomp.testing.pytest_plugin"
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", plugin, "-p", "no:cacheprovider", "-q", *arguments],
-        cwd=folder,
-        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+class Pytest:
+    """Runs modules of tests, each time in a process of its own."""
+
+    def __init__(self, python: WarmPython, folder: Path) -> None:
+        self._python = python
+        self._folder = folder
+
+    def __call__(self, tests: Sequence[str], *arguments: str) -> tuple[int, str]:
+        """Run modules of tests; returns the exit status, and what was printed."""
+        for number, test in enumerate(tests):
+            (self._folder / f"test_{number}.py").write_text(textwrap.dedent(test))
+        # The folder may be inside the project's own, whose settings are for other plugins.
+        (self._folder / "pytest.ini").write_text("[pytest]\n")
+        plugins = ("-p", "trio_stomp.testing.pytest_plugin", "-p", "no:cacheprovider")
+        with self._python.run("-m", "pytest", *plugins, "-q", *arguments, folder=self._folder) as process:
+            return process.wait(120), process.output() + process.errors()
+
+
+@pytest.fixture(scope="module")
+def python() -> Generator[WarmPython]:
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    with WarmPython(imports=("pytest", "trio_stomp"), environment=environment) as started:
+        yield started
+
+
+@pytest.fixture
+def run_pytest(python: WarmPython, tmp_path: Path) -> Pytest:
+    return Pytest(python, tmp_path)
 
 
 TEST = """
@@ -85,10 +97,10 @@ TEST = """
 """
 
 
-def test_stomp_broker_when_trio_mode_is_off_then_works_in_marked_tests(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, [TEST], "-p", "pytest_trio.plugin")
+def test_stomp_broker_when_trio_mode_is_off_then_works_in_marked_tests(run_pytest: Pytest) -> None:
+    status, printed = run_pytest([TEST], "-p", "pytest_trio.plugin")
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert status == 0, printed
 
 
 SYNCHRONOUS = """
@@ -167,18 +179,36 @@ ASYNCIO_PLUGINS = {
 }
 
 
-def test_stomp_broker_when_the_test_is_synchronous_then_says_what_to_do(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, [SYNCHRONOUS])
+def test_stomp_broker_when_the_test_is_synchronous_then_says_what_to_do(run_pytest: Pytest) -> None:
+    _, printed = run_pytest([SYNCHRONOUS])
 
-    assert "requires an async test" in done.stdout, done.stdout + done.stderr
-    assert "1 passed, 1 error" in done.stdout
+    assert "requires an async test" in printed, printed
+    assert "1 passed, 1 error" in printed
+
+
+MARKED = """
+    import pytest
+
+    {mark}
+    async def test_it(stomp_broker):
+        pass
+"""
+
+
+@pytest.mark.parametrize("mark", ["", "@pytest.mark.trio", "@pytest.mark.asyncio"])
+def test_stomp_broker_when_no_plugin_runs_the_async_test_then_says_what_to_do(mark: str, run_pytest: Pytest) -> None:
+    _, printed = run_pytest([MARKED.format(mark=mark)])
+
+    assert "test_it is async, but no plugin runs it" in printed, printed
+    assert "pytest.mark.asyncio, trio or anyio, or set asyncio_mode = auto or trio_mode = true" in printed
+    assert "_stomp_broker" not in re.sub("test_stomp_broker", "", printed)
 
 
 @pytest.mark.parametrize(
     ("mark", "mode"), [("anyio", "strict"), ("asyncio", "strict"), ("asyncio", "auto")], ids=lambda text: text
 )
 def test_fixtures_when_the_test_is_on_asyncio_then_the_broker_runs_in_its_loop_or_in_a_thread(
-    mark: str, mode: str, tmp_path: Path
+    mark: str, mode: str, run_pytest: Pytest
 ) -> None:
     needs("pytest_asyncio")
     arguments, head, fixture = ASYNCIO_PLUGINS[mark]
@@ -186,9 +216,9 @@ def test_fixtures_when_the_test_is_on_asyncio_then_the_broker_runs_in_its_loop_o
         arguments = (*arguments, "-o", f"asyncio_mode={mode}")
     tests = [test.format(mark=mark, head=head, fixture=fixture) for test in (ON_ASYNCIO, URL_ON_ASYNCIO)]
 
-    done = run_pytest(tmp_path, tests, *arguments, "-W", "error", "-p", "pytest_trio.plugin")
+    _, printed = run_pytest(tests, *arguments, "-W", "error", "-p", "pytest_trio.plugin")
 
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in printed, printed
 
 
 SHARED_LOOP = """
@@ -218,17 +248,17 @@ SHARED_LOOP = """
     ids=["mark", "default"],
 )
 def test_stomp_broker_when_tests_share_a_loop_then_runs_in_it(
-    scopes: list[str], for_all: tuple[str, ...], tmp_path: Path
+    scopes: list[str], for_all: tuple[str, ...], run_pytest: Pytest
 ) -> None:
     needs("pytest_asyncio")
     tests = [SHARED_LOOP.format(scope=scope) for scope in scopes]
 
-    done = run_pytest(tmp_path, tests, *WITH_ASYNCIO, *for_all, "-W", "error")
+    _, printed = run_pytest(tests, *WITH_ASYNCIO, *for_all, "-W", "error")
 
-    assert f"{2 * len(scopes)} passed" in done.stdout, done.stdout + done.stderr
+    assert f"{2 * len(scopes)} passed" in printed, printed
 
 
-def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp_path: Path) -> None:
+def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(run_pytest: Pytest) -> None:
     test = """
         import pytest
         import trio_stomp
@@ -248,6 +278,6 @@ def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp
                 await stomp_broker_thread.wait_until(lambda broker: broker.depth("/queue/a") == 1)
             assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
     """
-    done = run_pytest(tmp_path, [test.format(backend=ANYIO_BACKEND.format(name="trio"))], *WITH_ANYIO)
+    _, printed = run_pytest([test.format(backend=ANYIO_BACKEND.format(name="trio"))], *WITH_ANYIO)
 
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 passed" in printed, printed

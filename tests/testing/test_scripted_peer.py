@@ -125,6 +125,16 @@ async def test_expectation_when_client_does_something_else_then_mismatch_says_wh
         await expectation(peer)
 
 
+async def test_command_when_it_is_text_then_type_error(peer: ScriptedPeer) -> None:
+    await ready(peer)
+    said = r"command must be a Command such as Command\.SEND, got 'SEND'"
+
+    with pytest.raises(TypeError, match=said):
+        await peer.expect("SEND")  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match=said):
+        await peer.send("SEND", {})  # type: ignore[arg-type]  # what is refused
+
+
 ENDINGS: list[tuple[bytes, Expectation, str]] = [
     (b"", lambda peer: peer.next_frame(), "the client has closed the link"),
     (b"", lambda peer: peer.expect_silence(1.0), "the end of the link"),
@@ -221,7 +231,7 @@ async def test_state_when_nobody_has_connected_then_is_empty(  # noqa: ASYNC124 
         peer.use_version("1.2")
     with pytest.raises(RuntimeError, match="connect_stream"):
         _ = peer.port
-    assert peer.url == "stomp://guest:guest@memory.invalid:61613"
+    assert peer.url == "stomp://guest:guest@use-connect-stream.invalid:61613"
 
 
 async def test_version_when_set_by_hand_then_later_frames_are_read(peer: ScriptedPeer) -> None:

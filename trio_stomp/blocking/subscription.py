@@ -154,7 +154,7 @@ class Subscription(Generic[T_co]):
     @documented(AsyncSubscription.receive)
     def receive(self, *, timeout: float | None = None) -> Message[T_co]:
         """Take one message; wait until there is one."""
-        messages = self._receive(1, seconds=limit_of(timeout, None))
+        messages = self._receive(1, seconds=limit_of(timeout, None), name="receive")
         if messages:
             return messages[0]
         raise SubscriptionEnded(f"subscription to {self.destination!r} was left, or has no more messages")
@@ -168,11 +168,13 @@ class Subscription(Generic[T_co]):
         require_seconds("linger", linger)
         return self._receive(max_messages, linger, limit_of(timeout, None))
 
-    def _receive(self, count: int, linger: float = 0, seconds: float | None = None) -> list[Message[T_co]]:
+    def _receive(
+        self, count: int, linger: float = 0, seconds: float | None = None, *, name: str = "receive_batch"
+    ) -> list[Message[T_co]]:
         while True:
             # Nothing is taken before the wait, so nothing is lost if that is interrupted.
             waits = (linger > 0 and len(self._here) < count) or not self._here
-            if waits and not self._calls.link.run(Call(partial(self._fetch, count, linger, seconds))):
+            if waits and not self._calls.link.run(Call(partial(self._fetch, count, linger, seconds, name))):
                 return []
             messages = self._take(count)
             if messages:
@@ -226,8 +228,14 @@ class Subscription(Generic[T_co]):
 
     # --- in the loop's thread -------------------------------------------------------------------------------------
 
-    async def _fetch(self, wanted: int, linger: float, seconds: float | None) -> bool:
+    async def _fetch(self, wanted: int, linger: float, seconds: float | None, name: str) -> bool:
         """Wait until there are messages here; with `linger`, a while longer for more.
+
+        Args:
+            wanted: How many the call returns at most.
+            linger: How long it waits for more.
+            seconds: Its limit.
+            name: Its name, for the error.
 
         Returns:
             False when the subscription was left.
@@ -238,17 +246,22 @@ class Subscription(Generic[T_co]):
         Cancellation: no message is lost: what was taken is here.
         """
         here, began = self._here, trio.current_time()
+        limit = Limit(seconds, f"{name}() from {self.destination!r}", outcome="no message was taken")
         try:
             self._fetching.acquire_nowait()
         except trio.WouldBlock:
-            async with Limit(seconds, f"receiving from {self.destination!r}", outcome="no message was taken"):
+            async with limit:
                 await self._fetching.acquire()
         try:
             left = None if seconds is None else max(0.0, began + seconds - trio.current_time())
             if not here:
                 # A whole batch crosses, even if one message is asked for.
                 most = wanted if linger > 0 else max(wanted, self._prefetch)
-                here += await self._inner.receive_batch(most, linger=linger, timeout=left)
+                try:
+                    here += await self._inner.receive_batch(most, linger=linger, timeout=left)
+                except OperationTimeout:
+                    # It names another call, and what was left of the limit of this one.
+                    raise limit.error() from None
                 return bool(here)
             if linger > 0 and len(here) < wanted:
                 with suppress(StompError):

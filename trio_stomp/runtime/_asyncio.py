@@ -439,7 +439,10 @@ class SocketStream(asyncio.Protocol, ByteStream):
         """Send what was written, and then the end."""
         await self.wait_writable()
         if self._transport is not None:
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError as error:  # the other end has reset the link, and asyncio has not noticed it yet
+                raise anyio.BrokenResourceError(str(error)) from error
 
     async def aclose(self) -> None:
         """Close the stream, after what was written is sent."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.lowlevel
 
+from trio_stomp.errors import LocalProtocolError
+from trio_stomp.printable import one_line
 from trio_stomp.protocol import Headers
 from trio_stomp.runtime import (
     ByteStream,
@@ -20,12 +23,14 @@ from trio_stomp.runtime import (
     as_byte_stream,
     called,
     current_time,
+    loop_id,
+    move_on_at,
     open_background_nursery,
-    protected_context,
 )
 from trio_stomp.testing.broker_options import BrokerOptions
-from trio_stomp.testing.broker_session import BrokerSession
+from trio_stomp.testing.broker_session import LINK_ERRORS, BrokerSession
 from trio_stomp.testing.broker_state import BrokerState, BrokerStatistics
+from trio_stomp.testing.checks import require_number, require_type
 from trio_stomp.testing.destinations import Queue
 from trio_stomp.testing.fault_rules import DropLink, RefuseConnection
 from trio_stomp.testing.faults import Faults
@@ -34,6 +39,7 @@ from trio_stomp.testing.memory import message_bytes
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.signals import Signal
 from trio_stomp.testing.tls_link import is_tls
+from trio_stomp.testing.usage import async_context
 
 if TYPE_CHECKING:
     import anyio.abc
@@ -48,6 +54,13 @@ AnyStream: TypeAlias = "ByteStream | anyio.abc.ByteStream | trio.abc.Stream"
 _TURNED_AWAY_AT_ONCE = 100
 _TURN_AWAY_SECONDS = 1.0
 _CHUNK_BYTES = 64 * 1024
+# How much of what the broker holds the text of a TimeoutError shows.
+_SHOWN_NAMES = 10
+_SHOWN_NAME = 80
+_OTHER_LOOP = (
+    "this broker belongs to another event loop: use it in the loop in which it was opened, or run it in a thread, with "
+    "run_broker_in_thread() or the fixture stomp_broker_thread"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +94,9 @@ class Broker:
     """
 
     def __init__(self, nursery: Nursery, *, options: BrokerOptions, address: Address) -> None:
+        require_type("options", options, BrokerOptions, "BrokerOptions such as BrokerOptions(prefetch=1)")
         self.options = options
+        self._loop = loop_id()()
         self._nursery = nursery
         self._listening = Listening(nursery, address, self.serve_websocket if address.websocket else self.serve_stream)
         self._state = BrokerState(options, output_full=self._note_full_output, more_to_do=self._note_more_to_do)
@@ -139,7 +154,12 @@ class Broker:
         await self._listening.stop()
 
     def connect_stream(self) -> MemoryLink:
-        """Connect without a socket: return the client's end of a connection in memory, for tests with a mock clock."""
+        """Connect without a socket: return the client's end of a connection in memory, for tests with a mock clock.
+
+        Raises:
+            RuntimeError: The caller runs in another event loop.
+        """
+        self._require_own_loop()
         ours, theirs = open_memory_links()
         self._nursery.start_soon(self.serve_stream, ours)
         return theirs
@@ -169,6 +189,10 @@ class Broker:
         """
         await self._serve(as_byte_stream(stream))
 
+    def _require_own_loop(self) -> None:
+        if loop_id()() != self._loop:
+            raise RuntimeError(_OTHER_LOOP)
+
     async def _serve(self, stream: ByteStream) -> None:
         statistics = self._state.statistics
         statistics.connections += 1
@@ -188,6 +212,8 @@ class Broker:
         statistics.open_connections += 1
         try:
             await session.serve()
+        except LINK_ERRORS:
+            pass  # of this connection alone: the broker goes on
         finally:
             statistics.open_connections -= 1
             del self._sessions[session.session_id]
@@ -215,7 +241,7 @@ class Broker:
                 else:
                     await stream.receive_some(_CHUNK_BYTES)
                     await stream.aclose()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except LINK_ERRORS:
             pass  # the client has closed it
         finally:
             self._turned_away.pop(scope, None)
@@ -292,18 +318,48 @@ class Broker:
         )
 
     def _queues(self, destination: str, vhost: str | None) -> list[Queue]:
-        return self._state.namespace(vhost).all_queues(destination)
+        namespace = self._state.namespace(vhost)
+        return namespace.all_queues(namespace.with_prefix(destination))
 
-    async def wait_until(self, condition: Callable[[], bool]) -> None:
+    async def wait_until(self, condition: Callable[[], bool], *, timeout: float = 10) -> None:
         """Wait until a condition on this broker is true, such as ``lambda: broker.depth("/queue/a") == 3``.
 
         The condition is checked after each action of the broker.
 
+        Args:
+            condition: The condition.
+            timeout: Seconds (of the event loop's clock) to wait at most; ``math.inf`` is no limit.
+
+        Raises:
+            TimeoutError: The condition is still false then. The text says what the broker holds.
+            RuntimeError: The caller runs in another event loop.
+            TypeError: The condition is async, or the timeout is no number.
+            ValueError: The timeout is negative.
+
         Cancellation: nothing changes.
         """
-        await anyio.lowlevel.checkpoint()
-        while not called(condition):
-            await self._changed.wait()
+        require_number("timeout", timeout, zero=True)
+        self._require_own_loop()
+        with move_on_at(current_time() + timeout):
+            await anyio.lowlevel.checkpoint()
+            while not _holds(condition):
+                await self._changed.wait()
+            return
+        if not _holds(condition):
+            raise TimeoutError(f"the condition is still false after {timeout:g} s. {self._contents()}")
+
+    def _contents(self) -> str:
+        """What the broker holds, in a line or two."""
+        vhosts = [None] if self.options.vhosts is None else sorted(self.options.vhosts)
+        held = [(vhost, name) for vhost in vhosts for name in self._state.namespace(vhost).names]
+        listed = [
+            f"{'' if vhost is None else f'{vhost} '}{name[:_SHOWN_NAME]}: depth {self.depth(name, vhost=vhost)}, "
+            f"unacknowledged {self.unacknowledged(name, vhost=vhost)}, consumers {self.consumers(name, vhost=vhost)}"
+            for vhost, name in held[:_SHOWN_NAMES]
+        ]
+        if len(held) > _SHOWN_NAMES:
+            listed.append(f"and {len(held) - _SHOWN_NAMES} more destinations")
+        return one_line(f"The broker has {len(self._sessions)} connections; {'; '.join(listed) or 'no destinations'}")
 
     def _notify(self) -> None:
         self._changed.notify()
@@ -314,7 +370,7 @@ class Broker:
         self,
         destination: str,
         body: bytes | str,
-        headers: Sequence[tuple[str, str]] = (),
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         *,
         vhost: str | None = None,
     ) -> None:
@@ -322,14 +378,49 @@ class Broker:
 
         Raises:
             Refusal: The destination is invalid, or the queue is full.
+            LocalProtocolError: The body is neither bytes nor str, or the name or value of a header is no str.
         """
         namespace = self._state.namespace(vhost)
-        data = body.encode() if isinstance(body, str) else body
-        given = Headers(headers)
-        size, plan = message_bytes(headers, data), namespace.plan(given)
-        namespace.publish(destination, namespace.new_message(given, data, size, plan))
+        data, pairs = _body(body), _pairs(headers)
+        given = Headers(pairs)
+        size, plan = message_bytes(pairs, data), namespace.plan(given)
+        namespace.publish(namespace.with_prefix(destination), namespace.new_message(given, data, size, plan))
         namespace.dirty.dispatch()
         self._notify()
+
+
+def _holds(condition: Callable[[], object]) -> object:
+    result = called(condition)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(
+            "the condition of wait_until() must be a function that is not async: its result was a coroutine, which is "
+            "always true"
+        )
+    return result
+
+
+def _body(body: object) -> bytes:
+    if isinstance(body, str):
+        return body.encode()
+    if not isinstance(body, (bytes, bytearray)):
+        raise LocalProtocolError(
+            f"a body must be bytes or str, got a value of type {type(body).__name__}; encode it, for example with "
+            "json.dumps()"
+        )
+    return bytes(body)
+
+
+def _pairs(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    pairs: list[tuple[object, object]] = list(headers.items() if isinstance(headers, Mapping) else headers)
+    checked: list[tuple[str, str]] = []
+    for name, value in pairs:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise LocalProtocolError(
+                f"header {name!r}: name and value must be str, got a value of type {type(value).__name__}; use str()"
+            )
+        checked.append((name, value))
+    return checked
 
 
 def _websocket_link() -> type[WebSocketLink]:
@@ -341,7 +432,7 @@ def _websocket_link() -> type[WebSocketLink]:
     return WebSocketLink
 
 
-@protected_context
+@async_context("open_broker()", "async with open_broker() as broker:")
 async def open_broker(
     *,
     host: str = "127.0.0.1",
@@ -368,6 +459,7 @@ async def open_broker(
 
     Raises:
         OSError: The port or path is not available.
+        TypeError: The options are no BrokerOptions.
         ValueError: A Unix socket cannot have TLS or WebSocket.
         ModuleNotFoundError: The extra ``websocket`` is not installed.
 

@@ -5,20 +5,34 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
-from math import inf
 from typing import Final
 
 from trio_stomp.protocol import ALL_VERSIONS, Limits, Version
+from trio_stomp.testing.checks import require, require_number, require_type, require_whole
 from trio_stomp.testing.origins import ANY_ORIGIN, NO_ORIGIN, Origin
 
 __all__ = ["BrokerOptions", "NackPolicy"]
 
 _MIB: Final = 1 << 20
+# Settings that are ints of at least 1.
+_COUNTS: Final = (
+    "max_deliveries",
+    "max_queue_length",
+    "max_queue_bytes",
+    "max_stored_bytes",
+    "max_unfinished_bytes",
+    "max_output_bytes",
+    "max_names_bytes",
+    "max_name_length",
+    "max_connections",
+    "outbox_bytes",
+)
 
 
 class NackPolicy(enum.Enum):
-    """What to do with a message that is NACKed. Row 1x-NACK-4: the server decides, and real brokers differ.
+    """What to do with a message that is NACKed. STOMP leaves it to the server, and real brokers differ.
 
     Attributes:
         REQUEUE: Return it to its place in the queue, as RabbitMQ does; after `max_deliveries`, dead-letter it.
@@ -31,6 +45,7 @@ class NackPolicy(enum.Enum):
     DISCARD = "discard"
 
 
+@cache
 def _server_header() -> str:
     try:
         return "trio-stomp-testing/" + metadata.version("trio-stomp")
@@ -90,9 +105,12 @@ class BrokerOptions:
         ack_is_message_id: In 1.2, the ``ack`` header of a MESSAGE equals its ``message-id``, as on RabbitMQ and
             Artemis. None: it differs, to detect clients that confuse them, unless `server` names Artemis, where clients
             may use either.
-        bare_queues: A destination without a known prefix is a queue, as on ActiveMQ. By default it is refused.
+        bare_queues: A destination without a known prefix is a queue. None: only where `server` names RabbitMQ or
+            ActiveMQ, and only a name without a slash, which is then another spelling: ``orders`` is ``/queue/orders``.
+            Artemis takes it for an address, and others refuse it.
 
     Raises:
+        TypeError: A setting has another type.
         ValueError: A setting is invalid.
     """
 
@@ -128,37 +146,60 @@ class BrokerOptions:
     draft: bool = False
     errors_leave_open: bool = False
     ack_is_message_id: bool | None = None
-    bare_queues: bool = False
+    bare_queues: bool | None = None
 
     def __post_init__(self) -> None:
-        positive = {
-            "max_deliveries": self.max_deliveries,
-            "max_queue_length": self.max_queue_length,
-            "max_queue_bytes": self.max_queue_bytes,
-            "max_stored_bytes": self.max_stored_bytes,
-            "max_unfinished_bytes": self.max_unfinished_bytes,
-            "max_output_bytes": self.max_output_bytes,
-            "stall_timeout": self.stall_timeout,
-            "max_names_bytes": self.max_names_bytes,
-            "max_name_length": self.max_name_length,
-            "max_connections": self.max_connections,
-            "outbox_bytes": self.outbox_bytes,
-            "connect_timeout": self.connect_timeout,
-            "prefetch": 1 if self.prefetch is None else self.prefetch,
-        }
-        for name, value in positive.items():
-            if not value > 0:
-                raise ValueError(f"{name} must be more than 0, got {value!r}")
+        self._check_names()
+        self._check_numbers()
+        require_type("limits", self.limits, Limits, "Limits")
+        require_type("server", self.server, str | None, "a str or None")
+        require_type("nack", self.nack, NackPolicy | None, "a NackPolicy such as NackPolicy.REQUEUE, or None")
+        require_type("dead_letter", self.dead_letter, str | None, "a str or None")
+        # Elsewhere, a dead letter that cannot be published is not noticed: the message is requeued again and again.
+        starts_well = self.dead_letter is None or self.dead_letter.startswith(("/queue/", "/topic/"))
+        require(
+            starts_well or self.bare_queues is True,
+            "dead_letter",
+            "a destination such as '/queue/dead-letter'",
+            self.dead_letter,
+        )
+        for name in ("require_host", "draft", "errors_leave_open"):
+            require_type(name, getattr(self, name), bool, "True or False")
+        for name in ("ack_is_message_id", "bare_queues"):
+            require_type(name, getattr(self, name), bool | None, "True, False or None")
+
+    def _check_names(self) -> None:
+        require_type("logins", self.logins, Mapping | None, "a dict of passcodes by user, or None")
+        for name in ("read_only", "vhosts", "versions", "websocket_origins"):
+            value = getattr(self, name)
+            is_optional = name == "vhosts"
+            if isinstance(value, str) or not isinstance(value, Collection):
+                if value is None and is_optional:
+                    continue
+                raise TypeError(f"{name} must be a list{' or None' if is_optional else ''}, got {value!r}")
+        for version in self.versions:
+            require_type("versions", version, Version, "a list of versions such as Version.V1_2")
+        if not self.versions:
+            raise ValueError("versions must name at least one version of STOMP")
         for each in self.websocket_origins:
             if each not in {ANY_ORIGIN, NO_ORIGIN} and Origin.parse(each) is None:
                 raise ValueError(
                     f"websocket_origins must be a list of origins such as http://localhost:3000, got {each!r}"
                 )
-        if not self.versions:
-            raise ValueError("versions must name at least one version of STOMP")
-        if not self.heart_beat_grace >= 1:
-            raise ValueError(f"heart_beat_grace must be at least 1 interval, got {self.heart_beat_grace!r}")
-        if not (all(0 <= each < inf for each in self.heart_beat) and self.linger >= 0):
-            raise ValueError(
-                f"heart_beat and linger must be seconds of at least 0, got {self.heart_beat!r}, {self.linger!r}"
-            )
+
+    def _check_numbers(self) -> None:
+        for name in _COUNTS:
+            require_whole(name, getattr(self, name), 1)
+        require_whole("prefetch", self.prefetch, 1, or_none=True)
+        require_number("stall_timeout", self.stall_timeout)
+        require_number("connect_timeout", self.connect_timeout)
+        require_number("linger", self.linger, zero=True)
+        require_number("heart_beat_grace", self.heart_beat_grace, "number of intervals")
+        require(self.heart_beat_grace >= 1, "heart_beat_grace", "at least 1 interval", self.heart_beat_grace)
+        heart_beat: object = self.heart_beat
+        match heart_beat:
+            case (sends, wants):
+                require_number("heart_beat", sends, zero=True, infinite=False)
+                require_number("heart_beat", wants, zero=True, infinite=False)
+            case _:
+                raise TypeError(f"heart_beat must be two numbers of seconds, got {heart_beat!r}")

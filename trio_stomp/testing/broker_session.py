@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -12,12 +13,12 @@ from trio_stomp.protocol import HeartBeatTerms, Version
 from trio_stomp.runtime import ByteStream, clock
 from trio_stomp.testing.broker_state import BrokerState
 from trio_stomp.testing.conversation import Conversation, Stage
-from trio_stomp.testing.fault_rules import DropLink, Fault
+from trio_stomp.testing.fault_rules import DropLink, Fault, require_faults
 from trio_stomp.testing.faults import SessionFaults
 from trio_stomp.testing.faulty_link import FaultyLink
 from trio_stomp.testing.signals import Signal
 
-__all__ = ["BrokerSession"]
+__all__ = ["LINK_ERRORS", "BrokerSession"]
 
 _READ_BYTES = 64 * 1024
 _WRITE_BYTES = 256 * 1024
@@ -25,7 +26,8 @@ _WRITE_BYTES = 256 * 1024
 _BEATS_PER_INTERVAL = 1.5
 # How long to wait for a peer that does not read the last frame.
 _FLUSH_SECONDS = 5.0
-_LINK_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+# What a stream of another library raises may be what the system says.
+LINK_ERRORS: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
 class BrokerSession:
@@ -118,7 +120,12 @@ class BrokerSession:
     # --- faults -----------------------------------------------------------------------------------------------------
 
     def apply(self, rule: Fault) -> None:
-        """Set a fault."""
+        """Set a fault.
+
+        Raises:
+            TypeError: It is not a fault.
+        """
+        require_faults("apply()", [rule])
         if isinstance(rule, DropLink) and rule.after_sent_bytes is None and rule.after_received_bytes is None:
             self._everything.cancel()
         else:
@@ -167,7 +174,7 @@ class BrokerSession:
                 await self._room_for_answers()
                 try:
                     data = await self._link.receive_some(_READ_BYTES)
-                except _LINK_ERRORS:
+                except LINK_ERRORS:
                     data = b""
                 if not data:
                     conversation.end()
@@ -222,7 +229,7 @@ class BrokerSession:
                         pass
                 else:
                     await self._link.aclose()
-            except _LINK_ERRORS:
+            except LINK_ERRORS:
                 pass
 
     # --- writing ----------------------------------------------------------------------------------------------------
@@ -244,7 +251,7 @@ class BrokerSession:
                 self._writing_since = self._now()
                 try:
                     await self._write_piece(conversation.take_output())
-                except _LINK_ERRORS:
+                except LINK_ERRORS:
                     # Continue: frames that the client sent before it closed are still read.
                     conversation.mute()
                 self._writing = False

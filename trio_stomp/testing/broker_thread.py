@@ -6,7 +6,6 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TypeVar, cast, overload
 
@@ -14,13 +13,21 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from trio_stomp.runtime import is_trio
+from trio_stomp.runtime import is_trio, loop_id
 from trio_stomp.testing.broker import Broker, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.usage import context
 
 __all__ = ["ThreadedBroker", "run_broker_in_thread"]
 
 T = TypeVar("T")
+
+
+class _Done:
+    """What a call returns that has waited already."""
+
+    def __await__(self) -> Generator[None]:
+        yield from ()
 
 
 class ThreadedBroker:
@@ -60,7 +67,8 @@ class ThreadedBroker:
         """Call a function with the broker, in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
 
         If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket. The call
-        blocks this thread and its event loop; to wait for something that needs the loop, await `wait_until`.
+        takes as long as the function, and blocks this thread and its event loop; to wait for a condition, use
+        `wait_until`.
         """
         if is_trio():
             # A Trio loop must not wait for another one.
@@ -68,19 +76,35 @@ class ThreadedBroker:
                 return cast("T", another_thread.submit(self._call, function).result())
         return cast("T", self._call(function))
 
-    async def wait_until(self, condition: Callable[[Broker], bool]) -> None:
+    def wait_until(self, condition: Callable[[Broker], bool], *, timeout: float = 10) -> Awaitable[None]:
         """Wait until a condition is true, such as ``lambda broker: broker.depth("/queue/a") == 3``.
 
-        This is for async tests, on asyncio or Trio. The condition runs in the thread of the broker, after each of its
-        actions.
+        In a synchronous test, the call itself waits. In an async one, on asyncio or Trio, await it, so that the event
+        loop of the test goes on. The condition runs in the thread of the broker, after each of its actions.
+
+        Args:
+            condition: The condition.
+            timeout: Seconds to wait at most; ``math.inf`` is no limit. The thread of the broker measures them, so they
+                are real ones even if the clock of the test is not.
+
+        Raises:
+            TimeoutError: The condition is still false then. The text says what the broker holds.
+            TypeError: The condition is async, or the timeout is no number.
+            ValueError: The timeout is negative.
 
         Cancellation: nothing changes.
         """
 
         def wait(broker: Broker) -> Awaitable[None]:
-            return broker.wait_until(lambda: condition(broker))
+            return broker.wait_until(lambda: condition(broker), timeout=timeout)
 
-        await anyio.to_thread.run_sync(self._call, wait, abandon_on_cancel=True)
+        if loop_id()() is not None:
+            return self._call_elsewhere(wait)
+        self._call(wait)
+        return _Done()
+
+    async def _call_elsewhere(self, function: Callable[[Broker], object]) -> None:
+        await anyio.to_thread.run_sync(self._call, function, abandon_on_cancel=True)
 
     def _call(self, function: Callable[[Broker], object]) -> object:
         return self._portal.call(self._run, function)
@@ -106,7 +130,7 @@ class ThreadedBroker:
             scope.cancel()
 
 
-@contextmanager
+@context("run_broker_in_thread()", "with run_broker_in_thread() as broker:")
 def run_broker_in_thread(
     *,
     host: str = "127.0.0.1",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trio_stomp.protocol import Command
+from trio_stomp.testing.checks import require_command, require_number, require_type, require_whole, shown
 
 __all__ = [
     "AnswerConnect",
@@ -22,6 +24,7 @@ __all__ = [
     "StallReading",
     "StallWriting",
     "SwallowReceipts",
+    "require_faults",
 ]
 
 
@@ -44,6 +47,11 @@ class AnswerConnect:
     data: bytes = b""
     close: bool = False
 
+    def __post_init__(self) -> None:
+        require_type("error", self.error, str | None, "a str or None")
+        require_type("data", self.data, bytes, "bytes")
+        require_type("close", self.close, bool, "True or False")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropLink:
@@ -57,12 +65,19 @@ class DropLink:
     after_sent_bytes: int | None = None
     after_received_bytes: int | None = None
 
+    def __post_init__(self) -> None:
+        require_whole("after_sent_bytes", self.after_sent_bytes, or_none=True)
+        require_whole("after_received_bytes", self.after_received_bytes, or_none=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallReading:
     """The broker stops reading after this many bytes, so that at some point the client cannot write."""
 
     after_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        require_whole("after_bytes", self.after_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +86,9 @@ class StallWriting:
 
     after_bytes: int = 0
 
+    def __post_init__(self) -> None:
+        require_whole("after_bytes", self.after_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen:
@@ -78,12 +96,18 @@ class HalfOpen:
 
     after_received_bytes: int = 0
 
+    def __post_init__(self) -> None:
+        require_whole("after_received_bytes", self.after_received_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowWriting:
     """The broker writes slowly."""
 
     bytes_per_second: float
+
+    def __post_init__(self) -> None:
+        require_number("bytes_per_second", self.bytes_per_second, "number")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +124,12 @@ class ReceiptRule:
     skip: int = 0
     count: int | None = 1
 
+    def __post_init__(self) -> None:
+        if self.command is not None:
+            require_command("command", self.command)
+        require_whole("skip", self.skip)
+        require_whole("count", self.count, 1, or_none=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwallowReceipts(ReceiptRule):
@@ -111,6 +141,11 @@ class DelayReceipts(ReceiptRule):
     """The broker sends the next receipt late, or the next `count`, by `seconds` of the event loop's clock."""
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        # Not super(): `slots=True` makes another class, which Python before 3.14 does not find from here.
+        ReceiptRule.__post_init__(self)
+        require_number("seconds", self.seconds, zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +160,27 @@ class ReverseReceipts(ReceiptRule):
     group: int = 2
     count: int | None = None
 
+    def __post_init__(self) -> None:
+        ReceiptRule.__post_init__(self)
+        require_whole("group", self.group, 1)
+
 
 LinkFault = DropLink | StallReading | StallWriting | HalfOpen | SlowWriting
 ReceiptFault = SwallowReceipts | DelayReceipts | DuplicateReceipts | ReverseReceipts
 Fault = RefuseConnection | AnswerConnect | LinkFault | ReceiptFault
+
+
+def require_faults(call: str, rules: Iterable[object]) -> None:
+    """Refuse what is not a fault: it would do nothing, and the test would pass.
+
+    Raises:
+        TypeError: One of them is not a fault.
+    """
+    for rule in rules:
+        if not isinstance(rule, Fault):
+            got = shown(rule)
+            if isinstance(rule, type) and issubclass(rule, Fault):
+                got = f"the class {rule.__name__}; write {rule.__name__}()"
+            elif isinstance(rule, list | tuple):
+                got = f"several in one argument: {got}; pass each as an argument of its own"
+            raise TypeError(f"{call} takes faults such as DropLink(), got {got}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from trio_stomp.protocol import Command
+from trio_stomp.testing.checks import require_type, require_whole
 from trio_stomp.testing.fault_rules import (
     AnswerConnect,
     DelayReceipts,
@@ -25,6 +26,7 @@ from trio_stomp.testing.fault_rules import (
     StallReading,
     StallWriting,
     SwallowReceipts,
+    require_faults,
 )
 from trio_stomp.testing.faulty_link import FaultyLink, LinkFaults
 
@@ -172,7 +174,14 @@ class Faults:
             rules: The faults of each of them.
             connections: To how many connections the rules apply. None: all.
             skip: How many connections come first without faults.
+
+        Raises:
+            TypeError: A rule is not a fault, or a number is not an int.
+            ValueError: A number is negative.
         """
+        require_faults("plan()", rules)
+        require_whole("connections", connections, or_none=True)
+        require_whole("skip", skip)
         self._plans.append(_Plan(rules, skip, connections))
 
     def clear(self) -> None:
@@ -191,7 +200,15 @@ class Faults:
         return due
 
     def now(self, *rules: Fault, session_id: str | None = None) -> None:
-        """Apply rules to all open sessions, or to one of them."""
+        """Apply rules to all open sessions, or to one of them. Later connections do not get them: see `plan`.
+
+        Raises:
+            TypeError: A rule is not a fault.
+            ValueError: A rule is RefuseConnection, which comes too late for an open session.
+        """
+        require_faults("now()", rules)
+        if any(isinstance(rule, RefuseConnection) for rule in rules):
+            raise ValueError("now() is for open connections, which cannot be refused; write plan(RefuseConnection())")
         for session in self._chosen(session_id):
             for rule in rules:
                 session.apply(rule)
@@ -206,7 +223,12 @@ class Faults:
             session.resume()
 
     def send_bytes(self, data: bytes, *, session_id: str | None = None) -> None:
-        """Write any bytes between two frames: garbage, or a frame that you have encoded."""
+        """Write any bytes between two frames: garbage, or a frame that you have encoded.
+
+        Raises:
+            TypeError: The data is not bytes.
+        """
+        require_type("data", data, bytes, "bytes")
         for session in self._chosen(session_id):
             session.send_bytes(data)
 

@@ -133,6 +133,7 @@ class Imitation:
         nack: What a NACK does.
         replies_unasked: Whether a SEND with ``reply-to:/temp-queue/...`` subscribes to that queue.
         addresses: Whether a destination without a prefix is an address, a topic unless a header says ``ANYCAST``.
+        bare_queues: Whether a destination without a prefix is the queue of that name.
         no_local: The header of SUBSCRIBE that leaves out the connection's own messages.
     """
 
@@ -147,6 +148,7 @@ class Imitation:
     nack: NackPolicy = NackPolicy.REQUEUE
     replies_unasked: bool = False
     addresses: bool = False
+    bare_queues: bool = False
     no_local: str | None = None
 
     @property
@@ -200,9 +202,14 @@ _BY_NAME: Final = {
         delay=None,
         group=None,
         replies_unasked=True,
+        bare_queues=True,
     ),
     "ActiveMQ": Imitation(
-        wildcards=Wildcards(rest=">"), expires="expires", nack=NackPolicy.DEAD_LETTER, no_local="activemq.noLocal"
+        wildcards=Wildcards(rest=">"),
+        expires="expires",
+        nack=NackPolicy.DEAD_LETTER,
+        bare_queues=True,
+        no_local="activemq.noLocal",
     ),
     "ActiveMQ-Artemis": Imitation(
         wildcards=Wildcards(words="#"),

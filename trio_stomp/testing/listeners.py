@@ -16,10 +16,10 @@ from trio_stomp.runtime import ByteStream, Nursery
 from trio_stomp.testing.sockets import Listener, open_tcp_listeners, open_unix_listener
 from trio_stomp.testing.tls_link import TlsLink
 
-__all__ = ["Address", "Listening"]
+__all__ = ["NO_HOST", "Address", "Listening"]
 
-# RFC 2606 keeps .invalid from ever naming a host: a URL with it can only be used with `connect_stream`.
-_NO_HOST = "memory.invalid"
+# RFC 2606 keeps .invalid from ever naming a host. The error of a client that looks it up says what to use instead.
+NO_HOST = "use-connect-stream.invalid"
 _NO_PORT = 61613
 
 Serve = Callable[[ByteStream], Coroutine[object, object, None]]
@@ -56,7 +56,7 @@ class Address:
         """Return the URL to connect to; without a socket, one that does not work."""
         user = f"{quote(login, safe='')}:{quote(passcode, safe='')}@"
         if not self.listen:
-            return f"{'stomp' if self.tls is None else 'stomps'}://{user}{_NO_HOST}:{_NO_PORT}"
+            return f"{'stomp' if self.tls is None else 'stomps'}://{user}{NO_HOST}:{_NO_PORT}"
         if self.unix_socket is not None:
             return f"stomp+unix://{user}{quote(str(Path(self.unix_socket).absolute()))}"
         scheme = ("ws" if self.tls is None else "wss") if self.websocket else "stomp" if self.tls is None else "stomps"

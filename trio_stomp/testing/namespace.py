@@ -107,11 +107,21 @@ class Namespace:
         self._names = self.dirty.memory.names
         self.client_ids: set[str] = set()
         self.imitation = imitation_of(options.server)
+        self._takes_bare = self.imitation.bare_queues and options.bare_queues is not False
         # The names used last. The length of each is limited, so they take no more than about 1 MiB.
         self._check_spelling = lru_cache(maxsize=256)(self._owner_if_legal)
         self._unsubscribed = lru_cache(maxsize=256)(self._new_topic)
 
     # --- names ------------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all destinations, in alphabetical order."""
+        return sorted({*self._targets, *(backlog.name for backlog in self._by_pattern)})
+
+    def with_prefix(self, destination: str) -> str:
+        """A destination with its prefix, where the imitated broker takes one without for a queue."""
+        return f"/queue/{destination}" if self._takes_bare and destination and "/" not in destination else destination
 
     def target(self, name: str) -> Target:
         """The queue or topic that a SEND to a name (see `global_name`) goes to.
@@ -214,7 +224,8 @@ class Namespace:
             expected = ", ".join((*_QUEUES[:1], *_TOPICS[:1], *_TEMPORARY))
             raise Refusal(
                 "no such destination",
-                f"a destination starts with one of {expected}, got {name[:200]!r} (with bare_queues, a queue)",
+                f"a destination starts with one of {expected}, got {name[:200]!r}; "
+                "BrokerOptions(bare_queues=True) takes it for a queue",
             )
         return _owner(name)
 

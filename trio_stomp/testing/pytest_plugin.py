@@ -13,6 +13,7 @@ the broker runs in its own thread, and ``stomp_broker_thread`` gives access to i
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Generator
 from typing import Final
 
@@ -24,8 +25,9 @@ from trio_stomp.testing.broker_thread import ThreadedBroker, run_broker_in_threa
 
 __all__ = ["stomp_broker", "stomp_broker_options", "stomp_broker_thread", "stomp_broker_url"]
 
-# Its names, when pytest loads it by itself, and when it is asked to.
+# Their names, when pytest loads them by itself, and when it is asked to.
 _PYTEST_ASYNCIO: Final = ("asyncio", "pytest_asyncio.plugin")
+_PYTEST_TRIO: Final = ("trio", "pytest_trio.plugin")
 _ON_ASYNCIO: Final = "trio_stomp.testing.pytest_asyncio_fixtures"
 
 
@@ -53,19 +55,30 @@ def stomp_broker(request: pytest.FixtureRequest) -> Broker:
     """An embedded broker on a free port of 127.0.0.1, in the event loop of the test."""
     marks = {mark.name for mark in request.node.iter_markers()}
     # pytest-trio's mark, which its Trio mode sets too.
-    if "trio" in marks or "anyio_backend" in request.fixturenames:
+    runs_on_trio = "trio" in marks and any(map(request.config.pluginmanager.has_plugin, _PYTEST_TRIO))
+    if runs_on_trio or "anyio_backend" in request.fixturenames:
         name = "_stomp_broker"
     elif "asyncio" in marks and (on_asyncio := request.config.pluginmanager.get_plugin(_ON_ASYNCIO)) is not None:
         name = on_asyncio.fixture_for(request.node, request.config)
     else:
-        pytest.fail(
-            "the fixture stomp_broker requires an async test that pytest-trio, anyio's plugin or pytest-asyncio runs; "
-            "in synchronous tests, use stomp_broker_thread or stomp_broker_url",
-            pytrace=False,
-        )
+        pytest.fail(_advice(request.node), pytrace=False)
     # With pytest-trio, this is its promise of one, which the test or fixture gets as the broker.
     broker: Broker = request.getfixturevalue(name)
     return broker
+
+
+def _advice(node: pytest.Item) -> str:
+    """What to do with a test that no plugin runs in an event loop."""
+    function = getattr(node, "function", None)
+    if inspect.iscoroutinefunction(function):
+        return (
+            f"{node.name} is async, but no plugin runs it: install pytest-asyncio or pytest-trio, and mark it with "
+            "pytest.mark.asyncio, trio or anyio, or set asyncio_mode = auto or trio_mode = true"
+        )
+    return (
+        "the fixture stomp_broker requires an async test that pytest-trio, anyio's plugin or pytest-asyncio runs; "
+        "in synchronous tests, use stomp_broker_thread or stomp_broker_url"
+    )
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ __all__ = ["Refusal"]
 
 
 class Refusal(Exception):
-    """The broker refuses a frame; the client gets an ERROR.
+    """The broker refuses a frame; the client gets an ERROR. As text, it is its message and its details.
 
     Args:
         message: The ``message`` header of the ERROR.
@@ -18,4 +18,4 @@ class Refusal(Exception):
         self.message = message
         self.details = details or message
         self.headers = headers
-        super().__init__(message)
+        super().__init__(f"{message}: {details}" if details else message)

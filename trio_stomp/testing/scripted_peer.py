@@ -21,11 +21,13 @@ from trio_stomp.protocol import (
     encode_frame,
     encode_heart_beat,
 )
-from trio_stomp.runtime import protected_context
+from trio_stomp.testing.checks import require_command
+from trio_stomp.testing.listeners import NO_HOST
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.scripted_line import Line, ScriptMismatchError
 from trio_stomp.testing.signals import Signal
 from trio_stomp.testing.sockets import Listener, open_tcp_listeners
+from trio_stomp.testing.usage import async_context
 
 __all__ = ["ScriptedPeer", "open_scripted_peer"]
 
@@ -66,7 +68,7 @@ class ScriptedPeer:
     @property
     def url(self) -> str:
         """The URL to connect to; without a socket, one that does not work, for clients that need one for a stream."""
-        where = "memory.invalid:61613" if self._listener is None else f"127.0.0.1:{self.port}"
+        where = f"{NO_HOST}:61613" if self._listener is None else f"127.0.0.1:{self.port}"
         return f"stomp://guest:guest@{where}"
 
     def connect_stream(self) -> MemoryLink:
@@ -169,9 +171,11 @@ class ScriptedPeer:
 
         Raises:
             ScriptMismatchError: Something else came, or nothing.
+            TypeError: The command is no Command.
 
         Cancellation: no frame is lost.
         """
+        require_command("command", command)
         frame = await self._patiently(f"a {command.value} frame", self._next_frame)
         if frame.command is not command:
             raise ScriptMismatchError(f"expected a {command.value} frame, got {frame}")
@@ -251,9 +255,11 @@ class ScriptedPeer:
 
         Raises:
             LocalProtocolError: The frame cannot be represented; use `send_bytes`.
+            TypeError: The command is no Command.
 
         Cancellation: an unknown part of it has been sent.
         """
+        require_command("command", command)
         line = await self._line()
         await self.send_bytes(encode_frame(command, tuple(headers.items()), body, version=line.version))
 
@@ -369,7 +375,7 @@ class ScriptedPeer:
             await anyio.aclose_forcefully(line.stream)
 
 
-@protected_context
+@async_context("open_scripted_peer()", "async with open_scripted_peer() as peer:")
 async def open_scripted_peer(
     *, listen: bool = False, port: int = 0, patience: float = 5.0
 ) -> AsyncGenerator[ScriptedPeer]:

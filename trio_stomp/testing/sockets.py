@@ -56,7 +56,11 @@ class Listener:
                     await anyio.sleep(_PAUSE_SECONDS)
                 # Otherwise it was lost before it was accepted.
                 continue
-            return await _stream_of(sock)
+            try:
+                return await _stream_of(sock)
+            except OSError:
+                # It was lost since. Some systems refuse to set options of such a socket.
+                continue
 
     def close(self) -> None:
         """Close the socket. No task may be waiting in `accept`."""

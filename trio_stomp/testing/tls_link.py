@@ -82,10 +82,10 @@ class TlsLink(ByteStream):
 
 @contextmanager
 def _as_broken() -> Generator[None]:
-    """Raise what the `ssl` module raises as anyio's error."""
+    """Raise what the `ssl` module and the system raise as anyio's error."""
     try:
         yield
-    except ssl.SSLError as error:
+    except OSError as error:  # ssl.SSLError is one
         raise anyio.BrokenResourceError(str(error)) from error
 
 
