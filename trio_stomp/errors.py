@@ -303,7 +303,8 @@ class UnconfirmedError(StompError):
         self.messages = tuple(messages)
         named = "; ".join(map(str, self.messages[:_NAMED]))
         more = f"; and {len(self.messages) - _NAMED} more, in .messages" if len(self.messages) > _NAMED else ""
-        super().__init__(f"{len(self.messages)} messages were not confirmed: {named}{more}")
+        counted = "1 message was" if len(self.messages) == 1 else f"{len(self.messages)} messages were"
+        super().__init__(f"{counted} not confirmed: {named}{more}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle by the messages; the text follows from them."""

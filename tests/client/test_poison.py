@@ -159,7 +159,7 @@ async def test_send_many_when_the_broker_closes_at_one_then_the_others_are_confi
 ) -> None:
     broker = Sudden()
     async with client_of(broker) as (client, _):
-        with pytest.raises(UnconfirmedError, match="1 messages were not confirmed"):
+        with pytest.raises(UnconfirmedError, match="1 message was not confirmed"):
             await client.send_many([OutgoingMessage("/queue/a", body) for body in (b"a", POISON, b"b")], receipt=True)
     assert list(dict.fromkeys(broker.arrived)) == [b"a", b"b"]
 

@@ -187,7 +187,7 @@ async def test_publisher_when_the_link_is_gone_for_good_then_send_names_what_is_
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.now(SwallowReceipts(count=100))
-    with pytest.raises(UnconfirmedError, match="1 messages were not confirmed"):
+    with pytest.raises(UnconfirmedError, match="1 message was not confirmed"):
         async with client.publisher() as publisher:
             await publisher.send("/queue/a", b"")
             broker.faults.now(DropLink())
@@ -283,7 +283,7 @@ async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of
             await publisher.send("/queue/a", b"")
             raise mine
     assert caught.value is mine
-    assert "1 messages were not confirmed" in mine.__notes__[0]
+    assert "1 message was not confirmed" in mine.__notes__[0]
     assert "its RECEIPT had not come" in mine.__notes__[0]
     assert client.statistics().unconfirmed == 0
 

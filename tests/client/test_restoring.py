@@ -666,7 +666,7 @@ async def test_message_when_the_next_broker_speaks_a_version_that_cannot_carry_i
         first, second = Host(broker), Host(other)
         async with reconnecting(first, second) as client:
             sent: list[Publication] = []
-            with pytest.raises(UnconfirmedError, match=r"1 messages were not confirmed.*'\\r'"):
+            with pytest.raises(UnconfirmedError, match=r"1 message was not confirmed.*'\\r'"):
                 async with client.publisher() as publisher:
                     broker.faults.now(SwallowReceipts(count=2))
                     # STOMP 1.1 has no escape for it.

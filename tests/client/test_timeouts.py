@@ -201,7 +201,7 @@ ANSWERED: dict[Call, Reached] = {
     send_confirmed: Reached(rf"send\(\) to '/queue/out' .*; {MAY_HAVE_ARRIVED}", sent=1, unconfirmed=1),
     send_pieces_confirmed: Reached(rf"send\(\) to '/queue/out' .*; {MAY_HAVE_ARRIVED}", sent=1, unconfirmed=1),
     send_many_confirmed: Reached(r"send_many\(\) .*; 3 messages were not confirmed: ", UnconfirmedTimeout, 3, 3),
-    leave_publisher: Reached(r"leaving publisher\(\) .*; 1 messages were not confirmed: ", UnconfirmedTimeout, 1, 1),
+    leave_publisher: Reached(r"leaving publisher\(\) .*; 1 message was not confirmed: ", UnconfirmedTimeout, 1, 1),
     publish: Reached(r"send\(\) of a publisher to '/queue/out' .*; nothing was sent; earlier messages that .*: 1$"),
     publish_many: Reached(r"send_many\(\) of a publisher .*; messages sent: 1; leaving the publisher waits", sent=1),
     wait_confirmed: Reached(r"wait_confirmed\(\) .*; messages that await their RECEIPT: 1; you may", unconfirmed=1),

@@ -304,7 +304,7 @@ async def test_wait_until_when_there_are_many_destinations_then_its_text_is_shor
 
 
 async def test_wait_until_when_the_condition_is_async_then_type_error(broker: Broker) -> None:
-    async def condition() -> bool:
+    async def condition() -> bool:  # noqa: ASYNC124  # what is refused
         return False
 
     with pytest.raises(TypeError, match="must be a function that is not async"):
@@ -320,7 +320,7 @@ async def test_wait_until_when_the_condition_is_async_then_type_error(broker: Br
 async def test_broker_or_peer_when_used_without_a_block_then_says_how(
     opened: Callable[[], AbstractAsyncContextManager[object]], call: str, name: str
 ) -> None:
-    hint = rf"^{call}\(\) requires 'async with'.*\. Write: async with {call}\(\) as {name}:$"
+    hint = rf"^{call}\(\) .*: it is an async context manager\. Write: async with {call}\(\) as {name}:$"
 
     with pytest.raises(AttributeError, match=hint):
         attrgetter("url")(opened())

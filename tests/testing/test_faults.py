@@ -109,7 +109,7 @@ async def test_fault_when_it_is_none_then_refused_with_the_name_of_the_call(
     await client.expect(Command.RECEIPT)
 
 
-async def test_faults_when_they_could_do_nothing_then_refused(broker: Broker) -> None:
+async def test_faults_when_they_could_do_nothing_then_refused(broker: Broker) -> None:  # noqa: ASYNC124  # its broker needs a loop
     faults = broker.faults
 
     with pytest.raises(ValueError, match=r"write plan\(RefuseConnection\(\)\)"):

@@ -1,4 +1,4 @@
-"""Context managers that say how to use them when they are awaited, iterated or used directly."""
+"""What functions that return an async context manager have in common: hints on their use, and shared docstrings."""
 
 from __future__ import annotations
 
@@ -7,59 +7,14 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from trio_stomp.runtime import ProtectedContext, enable_ki_protection, prepare
+from trio_stomp.runtime import enable_ki_protection, prepare, with_usage
 
-__all__ = ["async_context", "with_arguments_of", "with_usage"]
+__all__ = ["async_context", "with_arguments_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_FORWARDED: Final = "it is an async context manager"
-
-
-class _WithUsage(ProtectedContext[T]):
-    """Enters and leaves another context manager.
-
-    The hints are hidden from type checkers, which report the same mistakes by themselves.
-
-    Args:
-        manager: The context manager.
-        call: The call that made it, as in ``connect()``.
-        usage: How to write it.
-    """
-
-    __slots__ = ("_call", "_usage")
-
-    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
-        super().__init__(manager)
-        self._call = call
-        self._usage = usage
-
-    if not TYPE_CHECKING:
-
-        def __await__(self) -> NoReturn:
-            raise TypeError(f"{self._call} cannot be awaited: {_FORWARDED}. Write: {self._usage}")
-
-        def __enter__(self) -> NoReturn:
-            raise TypeError(f"{self._call} requires 'async with': {_FORWARDED}. Write: {self._usage}")
-
-        def __exit__(self, *_: object) -> None:
-            """Complete the pair: without it, Python complains before `__enter__` can."""
-
-        def __aiter__(self) -> NoReturn:
-            raise TypeError(f"{self._call} cannot be iterated: {_FORWARDED}. Write: {self._usage}")
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"{self._call} has no attribute {name!r}: {_FORWARDED}. Write: {self._usage}")
-
-
-def with_usage(
-    manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str
-) -> AbstractAsyncContextManager[T]:
-    """The same context manager, with hints for those who forget ``async with``."""
-    return _WithUsage(manager, call, usage)
 
 
 def async_context(
@@ -74,7 +29,7 @@ def async_context(
         @enable_ki_protection  # `connect_stream` must come to close the stream that it is given
         def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
             prepare()
-            return _WithUsage(manager(*args, **kwargs), call, usage)
+            return with_usage(manager(*args, **kwargs), call, usage)
 
         return make
 

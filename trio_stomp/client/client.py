@@ -24,14 +24,13 @@ from trio_stomp.brokers import (
     send_options,
     subscribe_options,
 )
-from trio_stomp.client.async_context import with_usage
 from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed_many
 from trio_stomp.client.request import Requests
 from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.runtime import iterated
+from trio_stomp.runtime import iterated, with_usage
 from trio_stomp.session import (
     IN_MEMORY,
     BodyFile,

@@ -25,7 +25,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from trio_stomp.brokers import Profile, ProfileName
-from trio_stomp.client.async_context import async_context, with_arguments_of, with_usage
+from trio_stomp.client.async_context import async_context, with_arguments_of
 from trio_stomp.client.client import Client, Opened
 from trio_stomp.protocol import Limits
 from trio_stomp.runtime import (
@@ -36,6 +36,7 @@ from trio_stomp.runtime import (
     detached,
     enable_ki_protection,
     require_loop,
+    with_usage,
 )
 from trio_stomp.session import (
     Credentials,

@@ -18,7 +18,6 @@ import anyio.abc
 
 from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Nursery, Runtime, Stop, Waiter, WaitQueue
 from trio_stomp.runtime.interrupts import (
-    ProtectedContext,
     awaited,
     called,
     completed,
@@ -30,6 +29,7 @@ from trio_stomp.runtime.interrupts import (
 )
 from trio_stomp.runtime.leaving import leaving
 from trio_stomp.runtime.streams import AnyioStream
+from trio_stomp.runtime.usage import with_usage
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,7 +38,6 @@ __all__ = [
     "OTHER_LOOP",
     "ByteStream",
     "Nursery",
-    "ProtectedContext",
     "Stop",
     "WaitQueue",
     "Waiter",
@@ -67,6 +66,7 @@ __all__ = [
     "require_loop",
     "socket_stream",
     "surrounded",
+    "with_usage",
 ]
 
 # Neither loop is imported before it runs: each takes as long as all the rest.

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, TypeVar
 
-from trio_stomp.runtime import ProtectedContext, protected_context
+from trio_stomp.runtime import protected_context, with_usage
 
 __all__ = ["async_context", "context"]
 
@@ -16,40 +16,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _AsyncContext(ProtectedContext[T]):
+class _Context(AbstractContextManager[T], Generic[T]):
     """Enters and leaves another context manager.
 
     The hints are hidden from type checkers, which report the same mistakes by themselves.
 
     Args:
         manager: The context manager.
-        call: The call that made it, as in ``open_broker()``.
+        call: The call that made it, as in ``run_broker_in_thread()``.
         usage: How to write it.
     """
-
-    __slots__ = ("_hint",)
-
-    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
-        super().__init__(manager)
-        self._hint = f"{call} requires 'async with': it is an async context manager. Write: {usage}"
-
-    if not TYPE_CHECKING:
-
-        def __await__(self) -> NoReturn:
-            raise TypeError(self._hint)
-
-        def __enter__(self) -> NoReturn:
-            raise TypeError(self._hint)
-
-        def __exit__(self, *_: object) -> None:
-            """Complete the pair: without it, Python complains before `__enter__` can."""
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(self._hint)
-
-
-class _Context(AbstractContextManager[T], Generic[T]):
-    """The same for a synchronous one."""
 
     __slots__ = ("_hint", "_manager")
 
@@ -91,7 +67,7 @@ def async_context(
 
         @functools.wraps(function)
         def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
-            return _AsyncContext(manager(*args, **kwargs), call, usage)
+            return with_usage(manager(*args, **kwargs), call, usage)
 
         return make
 
