@@ -677,10 +677,11 @@ class Planner:
             self._asked, self._running = now, self._alive(listing)
         begun_all = {**self._progress.finished, **planned}
         oldest = next(iter(_behind(begun_all, listing)), None)
-        waited = 0.0 if oldest is None else max(0.0, self._store_time() - oldest.written / 1000)
+        # Never 0 if anything waits, also where the clocks differ, or all was written in this very millisecond.
+        waited = 0 if oldest is None else max(1, int(1000 * self._store_time() - oldest.written))
         return {
             "rowsWaiting": self.waiting(planned),
-            "oldestWaitingMs": int(1000 * waited),
+            "oldestWaitingMs": waited,
             "receivers": len(self._running),
             "redelivered": sum(each.redelivered for each in self._running),
             "copiesLeftOut": self._copies,
