@@ -26,10 +26,10 @@ from trio_stomp.runtime.interrupts import (
     protect,
     protected_context,
     surrounded,
+    with_usage,
 )
 from trio_stomp.runtime.leaving import leaving
 from trio_stomp.runtime.streams import AnyioStream
-from trio_stomp.runtime.usage import with_usage
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
