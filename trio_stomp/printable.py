@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str"]
+__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str", "shown"]
 
 _SPACE: Final = 0x20
+# An argument in the wrong place may be a body of any size.
+_LONGEST_SHOWN: Final = 80
 
 
 def _escaped(characters: Iterable[int]) -> dict[int, str]:
@@ -57,6 +59,12 @@ def safe_repr(value: object) -> str:
         return repr(value)
     except Exception:  # noqa: BLE001  # as in `safe_str`
         return f"<{type(value).__name__}, whose repr() fails>"
+
+
+def shown(value: object) -> str:
+    """A value that a program has passed, as errors show it."""
+    text = safe_repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... of type {type(value).__name__}"
 
 
 def name_of(function: object) -> str:

@@ -1,8 +1,5 @@
 import socket
 import threading
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from operator import attrgetter
-from typing import cast
 
 import anyio
 import pytest
@@ -52,20 +49,6 @@ def test_exception_when_raised_in_the_body_then_leaves_as_itself() -> None:
         raise error
 
     assert caught.value is error
-
-
-def test_broker_when_used_without_a_block_then_says_how() -> None:
-    async def main() -> None:
-        await AsyncExitStack().enter_async_context(wrong)
-
-    opened = run_broker_in_thread()
-    wrong = cast(AbstractAsyncContextManager[None], opened)
-
-    hint = r"^run_broker_in_thread\(\) requires 'with'.*\. Write: with run_broker_in_thread\(\) as broker:$"
-    with pytest.raises(AttributeError, match=hint):
-        attrgetter("url")(opened)
-    with pytest.raises(TypeError, match=hint):
-        anyio.run(main, backend="asyncio")
 
 
 def test_port_when_taken_then_os_error() -> None:

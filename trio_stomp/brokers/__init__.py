@@ -10,7 +10,6 @@ from trio_stomp.brokers.arguments import (
     require_seconds,
     require_str,
     require_whole,
-    shown,
 )
 from trio_stomp.brokers.artemis import ARTEMIS
 from trio_stomp.brokers.detection import GENERIC, ProfileName, profile_for, profile_named, profile_of
@@ -90,7 +89,6 @@ __all__ = [
     "require_str",
     "require_whole",
     "send_options",
-    "shown",
     "stream_offset_of",
     "subscribe_options",
     "swallowed_for",

@@ -7,12 +7,11 @@ behind a branch that only unusual values take.
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from typing_extensions import TypeIs
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.printable import safe_repr
+from trio_stomp.printable import shown
 
 __all__ = [
     "is_number",
@@ -23,17 +22,7 @@ __all__ = [
     "require_seconds",
     "require_str",
     "require_whole",
-    "shown",
 ]
-
-# An argument in the wrong place may be a body of any size.
-_LONGEST: Final = 80
-
-
-def shown(value: object) -> str:
-    """A value as errors show it."""
-    text = safe_repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... of type {type(value).__name__}"
 
 
 def is_number(value: object) -> TypeIs[int | float]:
@@ -46,14 +35,14 @@ def is_whole(value: object, least: int) -> TypeIs[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def require(is_valid: bool, name: str, expected: str, value: object, advice: str = "") -> None:  # noqa: FBT001  # what is required
+def require(is_valid: bool, name: str, expected: str, value: object) -> None:  # noqa: FBT001  # what is required
     """Raise the error of a check unless it has passed.
 
     Raises:
         LocalProtocolError: It has not.
     """
     if not is_valid:
-        raise LocalProtocolError(f"{name} must be {expected}, got {shown(value)}{advice}")
+        raise LocalProtocolError(f"{name} must be {expected}, got {shown(value)}")
 
 
 def require_bool(name: str, value: object) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypedDict
 
-from trio_stomp.brokers.arguments import require_bool, shown
+from trio_stomp.brokers.arguments import require_bool
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.printable import shown
 
 __all__ = [
     "QueueArguments",

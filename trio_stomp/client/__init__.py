@@ -1,9 +1,9 @@
 """The client, on trio and on asyncio: its connection, subscriptions, messages and transactions."""
 
-from trio_stomp.client.async_context import with_arguments_of
 from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream, open  # noqa: A004  # used as trio_stomp.open()
 from trio_stomp.client.dead_letters import is_passed_on
+from trio_stomp.client.docstrings import with_arguments_of
 from trio_stomp.client.environment import EnvironmentOptions, options_from_environment
 from trio_stomp.client.handlers import require_plain
 from trio_stomp.client.publisher import Publisher

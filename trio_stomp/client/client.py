@@ -209,9 +209,9 @@ class Client:
             destination, body, headers, content_type, options = completed(
                 destination, body, headers, content_type, options, json, encode
             )
+        if receipt and receipt is not True:
+            require_bool("receipt", receipt)  # type: ignore[unreachable]  # callers without types
         if content_length is not None or not isinstance(body, IN_MEMORY):
-            if receipt:
-                require_bool("receipt", receipt)
             async with (
                 Limit(seconds, f"send() to {destination!r}", session) as limit,
                 open_source(body, content_length) as source,
@@ -221,8 +221,6 @@ class Client:
             return
         message = (destination, body, headers, content_type, options)
         if receipt:
-            if receipt is not True:
-                require_bool("receipt", receipt)  # type: ignore[unreachable]  # callers without types
             if seconds is None:
                 await send_confirmed(session, message)
                 return

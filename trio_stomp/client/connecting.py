@@ -25,13 +25,14 @@ import anyio.abc
 import anyio.lowlevel
 
 from trio_stomp.brokers import Profile, ProfileName
-from trio_stomp.client.async_context import async_context, with_arguments_of
 from trio_stomp.client.client import Client, Opened
+from trio_stomp.client.docstrings import with_arguments_of
 from trio_stomp.protocol import Limits
 from trio_stomp.runtime import (
     ByteStream,
     Stop,
     as_byte_stream,
+    async_context,
     background,
     detached,
     enable_ki_protection,

@@ -7,11 +7,12 @@ each call: a program may run several loops in several threads.
 
 from __future__ import annotations
 
+import functools
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TypeVar, TypeVarTuple
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import ParamSpec, TypeVar, TypeVarTuple
 
 import anyio
 import anyio.abc
@@ -24,13 +25,13 @@ from trio_stomp.runtime.interrupts import (
     enable_ki_protection,
     iterated,
     protect,
-    protected_context,
     surrounded,
     with_usage,
 )
 from trio_stomp.runtime.leaving import leaving
 from trio_stomp.runtime.streams import AnyioStream
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -42,6 +43,7 @@ __all__ = [
     "WaitQueue",
     "Waiter",
     "as_byte_stream",
+    "async_context",
     "awaited",
     "background",
     "called",
@@ -62,7 +64,6 @@ __all__ = [
     "open_background_nursery",
     "prepare",
     "protect",
-    "protected_context",
     "require_loop",
     "socket_stream",
     "surrounded",
@@ -102,6 +103,25 @@ def prepare() -> None:
     """Load what the client needs of trio if that runs here, so that Ctrl-C is held back from now on."""
     if is_trio():
         _current()
+
+
+def async_context(
+    call: str, usage: str
+) -> Callable[[Callable[P, AsyncGenerator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
+    """Decorate an async generator function as `contextlib.asynccontextmanager` does, with hints as `with_usage` has."""
+
+    def decorate(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+        manager = asynccontextmanager(function)
+
+        @functools.wraps(function)
+        @enable_ki_protection  # `connect_stream` must come to close the stream that it is given
+        def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
+            prepare()
+            return with_usage(manager(*args, **kwargs), call, usage)
+
+        return make
+
+    return decorate
 
 
 def require_loop(call: str) -> None:

@@ -16,25 +16,22 @@ noted here, and `tell_trio` tells it to Trio when the first client is about to b
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 __all__ = [
-    "ProtectedContext",
     "awaited",
     "called",
     "completed",
     "enable_ki_protection",
     "iterated",
     "protect",
-    "protected_context",
     "surrounded",
     "tell_trio",
     "with_usage",
@@ -164,17 +161,28 @@ def iterated(items: Iterable[T]) -> Iterator[T]:
     yield from items
 
 
-class ProtectedContext(AbstractAsyncContextManager[T], Generic[T]):
+# --- hints for those who forget ``async with`` ------------------------------------------------------------------------
+
+_FORWARDED: Final = "it is an async context manager"
+
+
+class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
     """Enters and leaves another context manager, which contextlib may have made: its functions are not protected.
+
+    The hints are hidden from type checkers, which report the same mistakes by themselves.
 
     Args:
         manager: The context manager.
+        call: The call that made it, as in ``connect()``.
+        usage: How to write it.
     """
 
-    __slots__ = ("_manager",)
+    __slots__ = ("_call", "_manager", "_usage")
 
-    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None]) -> None:
+    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
         self._manager = manager
+        self._call = call
+        self._usage = usage
 
     @enable_ki_protection
     async def __aenter__(self) -> T:
@@ -193,42 +201,6 @@ class ProtectedContext(AbstractAsyncContextManager[T], Generic[T]):
         Cancellation: as that of the other one.
         """
         return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
-
-
-def protected_context(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
-    """Decorate an async generator function as `contextlib.asynccontextmanager` does."""
-    manager = asynccontextmanager(function)
-
-    @functools.wraps(function)
-    @enable_ki_protection
-    def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
-        return ProtectedContext(manager(*args, **kwargs))
-
-    return make
-
-
-# --- hints for those who forget ``async with`` ------------------------------------------------------------------------
-
-_FORWARDED: Final = "it is an async context manager"
-
-
-class _WithUsage(ProtectedContext[T]):
-    """Enters and leaves another context manager.
-
-    The hints are hidden from type checkers, which report the same mistakes by themselves.
-
-    Args:
-        manager: The context manager.
-        call: The call that made it, as in ``connect()``.
-        usage: How to write it.
-    """
-
-    __slots__ = ("_call", "_usage")
-
-    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
-        super().__init__(manager)
-        self._call = call
-        self._usage = usage
 
     if not TYPE_CHECKING:
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, require_destination, send_options, shown
+from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, require_destination, send_options
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.printable import shown
 from trio_stomp.runtime import called
 
 __all__ = [

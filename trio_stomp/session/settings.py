@@ -19,9 +19,9 @@ from trio_stomp.brokers import (
     require_bool,
     require_seconds,
     require_whole,
-    shown,
 )
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.printable import shown
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 from trio_stomp.runtime import called
 from trio_stomp.session.hooks import Hooks

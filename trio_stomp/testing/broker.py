@@ -21,6 +21,7 @@ from trio_stomp.runtime import (
     ByteStream,
     Nursery,
     as_byte_stream,
+    async_context,
     called,
     current_time,
     loop_id,
@@ -39,7 +40,6 @@ from trio_stomp.testing.memory import message_bytes
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.signals import Signal
 from trio_stomp.testing.tls_link import is_tls
-from trio_stomp.testing.usage import async_context
 
 if TYPE_CHECKING:
     import anyio.abc

@@ -6,6 +6,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TypeVar, cast, overload
 
@@ -16,7 +17,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from trio_stomp.runtime import is_trio, loop_id
 from trio_stomp.testing.broker import Broker, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions
-from trio_stomp.testing.usage import context
 
 __all__ = ["ThreadedBroker", "run_broker_in_thread"]
 
@@ -130,7 +130,7 @@ class ThreadedBroker:
             scope.cancel()
 
 
-@context("run_broker_in_thread()", "with run_broker_in_thread() as broker:")
+@contextmanager
 def run_broker_in_thread(
     *,
     host: str = "127.0.0.1",

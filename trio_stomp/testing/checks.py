@@ -5,18 +5,10 @@ from __future__ import annotations
 import math
 from types import UnionType
 
-from trio_stomp.printable import safe_repr
+from trio_stomp.printable import shown
 from trio_stomp.protocol import Command
 
-__all__ = ["require", "require_command", "require_number", "require_type", "require_whole", "shown"]
-
-_LONGEST = 80
-
-
-def shown(value: object) -> str:
-    """A value as errors show it."""
-    text = safe_repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... of type {type(value).__name__}"
+__all__ = ["require", "require_command", "require_number", "require_type", "require_whole"]
 
 
 def require(is_valid: bool, name: str, expected: str, value: object) -> None:  # noqa: FBT001  # what is required

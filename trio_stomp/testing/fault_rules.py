@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from trio_stomp.printable import shown
 from trio_stomp.protocol import Command
-from trio_stomp.testing.checks import require_command, require_number, require_type, require_whole, shown
+from trio_stomp.testing.checks import require_command, require_number, require_type, require_whole
 
 __all__ = [
     "AnswerConnect",

@@ -21,13 +21,13 @@ from trio_stomp.protocol import (
     encode_frame,
     encode_heart_beat,
 )
+from trio_stomp.runtime import async_context
 from trio_stomp.testing.checks import require_command
 from trio_stomp.testing.listeners import NO_HOST
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.scripted_line import Line, ScriptMismatchError
 from trio_stomp.testing.signals import Signal
 from trio_stomp.testing.sockets import Listener, open_tcp_listeners
-from trio_stomp.testing.usage import async_context
 
 __all__ = ["ScriptedPeer", "open_scripted_peer"]
 

@@ -1,39 +1,16 @@
-"""What functions that return an async context manager have in common: hints on their use, and shared docstrings."""
+"""Docstrings that explain an argument once, for several functions that have it."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
-from trio_stomp.runtime import enable_ki_protection, prepare, with_usage
-
-__all__ = ["async_context", "with_arguments_of"]
+__all__ = ["with_arguments_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def async_context(
-    call: str, usage: str
-) -> Callable[[Callable[P, AsyncGenerator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
-    """Decorate an async generator function as `contextlib.asynccontextmanager` does, with hints as `with_usage` has."""
-
-    def decorate(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
-        manager = asynccontextmanager(function)
-
-        @functools.wraps(function)
-        @enable_ki_protection  # `connect_stream` must come to close the stream that it is given
-        def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
-            prepare()
-            return with_usage(manager(*args, **kwargs), call, usage)
-
-        return make
-
-    return decorate
 
 
 def with_arguments_of(source: object) -> Callable[[Callable[P, T]], Callable[P, T]]:
