@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
     options = " ".join(arguments)
     command = f'make bench ARGS="{options}"' if options else "make bench"
     when = datetime.now(UTC).date().isoformat()
-    length = f"medians of {bench.rounds} rounds of {bench.seconds:g} s each, in {minutes:.0f} minutes"
+    length = f"medians of at most {bench.rounds} rounds of {bench.seconds:g} s each, in {minutes:.0f} minutes"
     text = report(bench.results, taking_part, f"`{command}`, {when}: {length}.")
     print(text)
     bench.results.save(_RESULTS)

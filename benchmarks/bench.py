@@ -97,7 +97,7 @@ class Bench:
         """Everybody once in each round, beginning with another one each time; no more than `most` rounds."""
         for turn in range(min(self.rounds, most)):
             if turn and time.monotonic() > self.deadline:
-                self.note(f"no time for more than {turn} rounds of {self.rounds}")
+                self.note(f"there was no time for {self.rounds} rounds of each table")
                 return
             start = turn % len(contenders) if contenders else 0
             yield from [*contenders[start:], *contenders[:start]]

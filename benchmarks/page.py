@@ -79,7 +79,7 @@ def _section(results: Results, section: str) -> str:
 
 
 def _spread(results: Results, rows: Sequence[Row]) -> list[str]:
-    """How far the rounds of a table are apart."""
+    """Of how many rounds a table is, and how far they are apart."""
     spreads = [
         ((max(figures) - min(figures)) / 2 / abs(median), row.name, name)
         for row in rows
@@ -87,10 +87,11 @@ def _spread(results: Results, rows: Sequence[Row]) -> list[str]:
         if len(figures) > 1 and (median := statistics.median(figures))
     ]
     if not spreads:
-        return []
+        return ["Measured once."]
+    rounds = max(len(figures) for row in rows for figures in results.values[row].values())
     middle = statistics.median(spread for spread, _, _ in spreads)
     most, row, name = max(spreads)
-    return [f"Spread of the rounds: ±{middle:.0%} in the middle, at most ±{most:.0%} (*{row}*, {name})."]
+    return [f"Spread of {rounds} rounds: ±{middle:.0%} in the middle, at most ±{most:.0%} (*{row}*, {name})."]
 
 
 def _in_words(results: Results, rows: Sequence[Row], names: Sequence[str]) -> list[str]:

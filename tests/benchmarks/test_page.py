@@ -58,8 +58,8 @@ def test_report_when_there_were_several_rounds_then_it_says_how_far_they_are_apa
 
     text = report(results, [], "today")
 
-    assert text.count("Spread of the rounds: ±1% in the middle, at most ±20% (*receive*, stompit).") == 1
-    assert text.count("Spread") == 1
+    assert text.count("Spread of 3 rounds: ±1% in the middle, at most ±20% (*receive*, stompit).") == 1
+    assert text.count("Spread") == text.count("Measured once.") == 1
 
 
 def test_report_when_something_went_wrong_then_it_says_what() -> None:
