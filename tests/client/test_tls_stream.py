@@ -133,7 +133,7 @@ class Wire(ByteStream):
     Args:
         server: The other end.
         reads: How many bytes each read brings at most. Default: all.
-        writes: How many bytes each step of a write brings. Default: all.
+        writes: How many bytes each step of a write brings, and each write at once. Default: all.
         most: How many bytes come at all; then the link ends.
 
     Attributes:
@@ -149,6 +149,8 @@ class Wire(ByteStream):
         is_ended: Whether the server has closed the link.
         is_closed: Whether the client has.
     """
+
+    writes_now = lends_reads = True
 
     def __init__(
         self,
@@ -225,6 +227,17 @@ class Wire(ByteStream):
         finally:
             self.is_writing = False
 
+    def write_now(self, data: bytes, /) -> int:
+        assert not self.is_writing, "two tasks write"
+        if self.error is not None or self.is_closed or not self.accepts:
+            return 0
+        piece = data[: next(self._writes)]
+        self.writes_begun += 1
+        self.written += len(piece)
+        self.server.take(piece)
+        self.change()
+        return len(piece)
+
     async def aclose(self) -> None:
         self.is_closed = True
         self.change()
@@ -276,6 +289,13 @@ async def receive_all(client: TlsStream, size: int, max_bytes: int | None = None
         assert got
         data += got
     return data
+
+
+async def write(client: TlsStream, data: bytes) -> None:
+    """Write at once what goes, as the client does, and the rest afterwards."""
+    taken = client.write_now(data)
+    if taken < len(data):
+        await client.send_all(memoryview(data)[taken:])
 
 
 def one_by_one() -> Iterator[int]:
@@ -365,9 +385,60 @@ async def test_send_when_it_is_large_then_encrypted_piece_by_piece() -> None:
     assert wire.writes_begun == begun + 16
 
 
+async def test_write_now_when_the_link_takes_all_then_received_and_nothing_is_left() -> None:
+    client, wire, server = await connected()
+    assert client.writes_now
+    assert client.lends_reads
+    assert client.write_now(b"data") == 4
+    assert server.received == b"data"
+    begun = wire.writes_begun
+    await client.send_all(b"more")
+    assert server.received == b"datamore"
+    assert wire.writes_begun == begun + 1
+
+
+@VERSIONS
+async def test_write_now_when_the_link_takes_a_part_then_the_rest_of_the_record_comes_first(
+    version: ssl.TLSVersion,
+) -> None:
+    client, wire, server = await connected(server_of(version), writes=itertools.chain([10**6] * 2, [9], one_by_one()))
+    # A canceled receiver may tear an answer, which only TLS 1.2 sends at once.
+    assert client.lends_reads == (version is V1_3)
+    taken = client.write_now(b"data")
+    assert taken < 4
+    assert not server.received
+    # Until then no other record may begin, and receiving does not wait for a peer that does not read.
+    assert client.write_now(b"data") == 0
+    wire.accepts = False
+    server.say(b"answer")
+    assert await client.receive_some() == b"answer"
+    wire.accepts = True
+    await client.send_all(b"data"[taken:] + b"more")
+    assert server.received == b"datamore"
+
+
+async def test_write_now_when_it_cannot_then_takes_nothing() -> None:
+    assert client_of(Wire(Server())).write_now(b"x") == 0
+
+    client, wire, _ = await connected()
+    assert client.write_now(b"x" * (2**14 + 1)) == 0
+    wire.accepts = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.send_all, b"x")
+        await wait_all_tasks_blocked()
+        assert client.write_now(b"y") == 0
+        tasks.cancel_scope.cancel()
+    # It was cut off.
+    wire.accepts = True
+    assert client.write_now(b"y") == 0
+    await client.aclose()
+    assert client.write_now(b"y") == 0
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 @settings(max_examples=60)
 @given(
+    at_once=st.booleans(),
     version=st.sampled_from([V1_2, V1_3]),
     to_send=st.lists(st.integers(0, 300) | st.integers(0, 300_000), max_size=8),
     to_say=st.lists(st.integers(1, 300) | st.integers(1, 80_000), min_size=1, max_size=8),
@@ -375,7 +446,14 @@ async def test_send_when_it_is_large_then_encrypted_piece_by_piece() -> None:
     most=st.none() | st.integers(1, 70_000),
 )
 def test_data_when_it_is_split_anywhere_then_what_was_sent(
-    loop: LoopName, version: ssl.TLSVersion, to_send: list[int], to_say: list[int], sizes: list[int], most: int | None
+    loop: LoopName,
+    *,
+    at_once: bool,
+    version: ssl.TLSVersion,
+    to_send: list[int],
+    to_say: list[int],
+    sizes: list[int],
+    most: int | None,
 ) -> None:
     sent, said = ([bytes([number]) * size for number, size in enumerate(each)] for each in (to_send, to_say))
 
@@ -396,7 +474,7 @@ def test_data_when_it_is_split_anywhere_then_what_was_sent(
                 if other is not None:
                     server.say(other)
                     wire.change()
-                await client.send_all(each or b"")
+                await (write if at_once else TlsStream.send_all)(client, each or b"")
             server.say_goodbye()
             wire.change()
         await client.aclose()
@@ -805,7 +883,8 @@ async def test_renegotiation_when_the_client_only_receives_then_answered_at_once
 
 
 @REACHES_OPENSSL
-async def test_renegotiation_when_both_tasks_wait_for_it_then_the_send_goes_on_afterwards() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_renegotiation_when_both_tasks_wait_for_it_then_the_send_goes_on_afterwards(*, at_once: bool) -> None:
     client, wire, server = await connected(
         server_of(V1_2), reads=itertools.cycle([7, 150]), writes=itertools.repeat(11)
     )
@@ -821,7 +900,7 @@ async def test_renegotiation_when_both_tasks_wait_for_it_then_the_send_goes_on_a
         server.call("SSL_renegotiate")
         wire.change()
         for number in range(30):
-            await client.send_all(b"%d;" % number)
+            await (write if at_once else TlsStream.send_all)(client, b"%d;" % number)
         await wait_all_tasks_blocked()
         server.say(b"done")
         server.say_goodbye()
@@ -842,6 +921,7 @@ async def test_renegotiation_when_no_task_receives_then_the_send_reads_what_it_n
     wire.on_step = lambda _: None
     assert server.output
     reads = len(wire.asked)
+    assert client.write_now(b"data") == 0
     await client.send_all(b"data")
     assert len(wire.asked) > reads
     assert server.received == b"data"

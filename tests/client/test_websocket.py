@@ -35,6 +35,20 @@ async def broken(stream: WebSocketStream) -> anyio.BrokenResourceError:
     return caught.value
 
 
+async def whole(far: FarEnd, count: int) -> list[str]:
+    """Read so many messages and control frames, however they come in parts."""
+    while True:
+        found = [""]
+        for event in far.events:
+            found[-1] += event.data if isinstance(event, TextMessage) else type(event).__name__
+            if not isinstance(event, TextMessage) or event.message_finished:
+                found.append("")
+        if len(found) > count:
+            return found[:count]
+        with trio.fail_after(5):
+            await far.receive()
+
+
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +243,41 @@ async def test_send_when_it_was_cut_off_then_nothing_follows() -> None:
     await link.stream.aclose()
     assert trio.current_time() == began
     assert link.wire.ending is Ending.EOF
+
+
+async def test_write_now_when_there_is_room_then_each_frame_is_one_message() -> None:
+    link = await opened(TextMessage(data="x"), Ping(payload=b"p"))
+    assert await link.stream.receive_some() == b"x"
+    frames = SEND + b"\n"
+    assert link.stream.write_now(frames) == len(frames)
+    await link.far.receive()
+    assert link.far.events == [Pong(payload=b"p"), TextMessage(data=SEND.decode()), TextMessage(data="\n")]
+
+
+async def test_write_now_when_there_is_little_room_then_the_end_of_the_message_comes_before_all_else() -> None:
+    link = await opened()
+    link.wire.to_server.capacity_bytes = 10
+    taken = link.stream.write_now(SEND)
+    assert taken == len(SEND) - 1
+    assert link.stream.write_now(SEND) == 0
+    async with trio.open_nursery() as nursery:
+        await link.far.send(TextMessage(data="x"), Ping(payload=b"p"))
+        assert await link.stream.receive_some() == b"x"
+        # The ping is not answered in the middle of a message.
+        with trio.move_on_after(1):
+            await link.stream.receive_some()
+        nursery.start_soon(link.stream.send_all, SEND[taken:] + b"\n")
+        assert await whole(link.far, 3) == [SEND.decode(), "Pong", "\n"]
+
+
+async def test_write_now_when_it_is_closed_in_the_middle_of_a_message_then_its_end_comes_before_the_close() -> None:
+    link = await opened()
+    link.wire.to_server.capacity_bytes = 10
+    assert link.stream.write_now(SEND) == len(SEND) - 1
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.stream.aclose)
+        assert await whole(link.far, 2) == [SEND.decode(), "CloseConnection"]
+    assert link.stream.write_now(SEND) == 0
 
 
 async def test_wait_send_when_open_then_it_asks_the_stream_below() -> None:

@@ -10,7 +10,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Event, Request
 
 from tests.kit.wire import Wire
-from trio_stomp.runtime import as_byte_stream
+from trio_stomp.runtime import ByteStream, as_byte_stream
 from trio_stomp.session.settings import Settings
 from trio_stomp.transport.websocket import WebSocketStream, open_websocket
 from trio_stomp.types import ConnectOptions
@@ -63,6 +63,38 @@ class FarEnd:
         await self._stream.send_all(given)
 
 
+class WritingNow(ByteStream):
+    """The client's end of a wire, which writes at once what there is room for, and keeps the rest as TLS does."""
+
+    writes_now = lends_reads = True
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire, self._stream = wire, as_byte_stream(wire.client)
+        self._kept = b""
+
+    def write_now(self, data: bytes, /) -> int:
+        assert not self._kept
+        put = self._wire.to_server.put(data)
+        if put == len(data):
+            return put
+        # It has taken all, and is given the last byte once more.
+        self._kept = data[put:]
+        return len(data) - 1
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        kept, self._kept = self._kept, b""
+        await self._stream.send_all(kept + bytes(data)[1:] if kept else data)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._stream.receive_some(max_bytes)
+
+    async def wait_writable(self) -> None:
+        await self._stream.wait_writable()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A WebSocket that is open, both ends of it."""
@@ -85,7 +117,7 @@ async def opened(*behind: Event) -> Opened:
     streams: list[WebSocketStream] = []
 
     async def open_near() -> None:
-        streams.append(await open_websocket(as_byte_stream(wire.client), settings.endpoints[0], settings))
+        streams.append(await open_websocket(WritingNow(wire), settings.endpoints[0], settings))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(open_near)

@@ -91,14 +91,18 @@ class Lane:
                 if self._wire.ending is Ending.RESET:
                     msg = "the link was reset"
                     raise KitBrokenError(msg)
-                room = len(rest) if self._wire.ending else self.capacity_bytes - len(self._under_way)
-                self._carry(rest[:room])
-                rest = rest[room:]
+                rest = rest[self.put(rest) :]
                 if not rest:
                     return
                 await self._changed.wait()
         finally:
             self._sending = False
+
+    def put(self, data: bytes) -> int:
+        """Carry what there is room for, at once; returns how many bytes."""
+        room = len(data) if self._wire.ending else self.capacity_bytes - len(self._under_way)
+        self._carry(data[:room])
+        return min(room, len(data))
 
     def _carry(self, piece: bytes) -> None:
         self.data += piece

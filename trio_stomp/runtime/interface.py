@@ -71,7 +71,7 @@ class ByteStream(AsyncResource):
     def write_now(self, _data: bytes, /) -> int:
         """Write what goes at once, without waiting; return how many bytes. Errors are left to the next `send_all`.
 
-        No other task may be sending.
+        No other task may be sending. After less than all, `send_all` must follow, with the rest first.
         """
         return 0
 

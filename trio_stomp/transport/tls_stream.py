@@ -13,6 +13,10 @@ as soon as it is read, so a canceled task loses nothing.
 buffer is empty. So the order on the wire is the order of encryption, for the bytes of both tasks. A write that was cut
 off ends all sending: an unknown part of a record has been sent, and nothing can follow it.
 
+*Writing at once.* `write_now` encrypts a short piece and hands the record to the stream below. What that does not take
+goes back into OpenSSL's buffer, ahead of everything else. The data counts as written then, but for its last byte: so
+the caller comes with `send_all`, which writes the rest of the record and leaves out that byte.
+
 *Answers.* Receiving may leave something to send. If a task is sending, that task sends it too, and the receiver does
 not wait: a peer may refuse to read while it sends, as brokers do in an alarm. If no task is sending, it depends. An
 answer to a KeyUpdate stays in the buffer and leaves with the next data or with close_notify. Spec: RFC 8446, 4.6.3:
@@ -118,6 +122,7 @@ class TlsStream(ByteStream):
 
     def __init__(self, transport: ByteStream, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
         self.transport = transport
+        self.writes_now = transport.writes_now
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self.ssl_object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_hostname)
@@ -139,6 +144,8 @@ class TlsStream(ByteStream):
         self._is_at_end = False
         # Whether a write was cut off, or is under way.
         self._is_torn = False
+        # Whether `write_now` has encrypted the first byte of the next data already.
+        self._is_ahead = False
 
     # --- handshake ------------------------------------------------------------------------------------------------
 
@@ -159,6 +166,8 @@ class TlsStream(ByteStream):
                 raise
             await self._flush()
             self._answers_wait = self.ssl_object.version() == "TLSv1.3" and not self._asks_certificate_later
+            # A receiver that has to answer may tear a record when it is canceled, as senders often are.
+            self.lends_reads = self.transport.lends_reads and self._answers_wait
             self._stage = _Stage.OPEN
 
     async def _send_alert(self) -> None:
@@ -268,7 +277,8 @@ class TlsStream(ByteStream):
 
     async def _answer(self) -> None:
         """Send what OpenSSL has to say by itself, unless it may wait or another task sends it."""
-        if self._outgoing.pending <= _ANSWER_BYTES and (self._answers_wait or self._sending.is_taken):
+        may_wait = self._answers_wait or self._sending.is_taken
+        if self._is_ahead or (may_wait and self._outgoing.pending <= _ANSWER_BYTES):
             return
         # A write that failed ends sending, not receiving: the peer may have said why before.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -300,12 +310,39 @@ class TlsStream(ByteStream):
                 self._raise_failure()
                 self._refuse_torn()
                 rest = memoryview(data)
+                if self._is_ahead:
+                    rest, self._is_ahead = rest[1:], False
+                    await self._flush()
                 while rest:
                     piece, rest = rest[:_PIECE_BYTES], rest[_PIECE_BYTES:]
                     await self._complete(self.ssl_object.write, piece)
                     await self._flush()
                     # The next piece may have to wait for the peer first.
                     self._is_torn = bool(rest)
+
+    def write_now(self, data: bytes, /) -> int:
+        """Encrypt and write a short piece of data at once; see "writing at once" above."""
+        if (
+            len(data) > _RECORD_BYTES
+            or self._stage is not _Stage.OPEN
+            or self._sending.is_taken
+            or self._is_torn
+            or self._is_ahead
+            or self._failure is not None
+        ):
+            return 0
+        try:
+            taken = self.ssl_object.write(data)
+        except ssl.SSLError:
+            # A renegotiation needs input first, or it is broken: `send_all` begins with the same data.
+            return 0
+        ciphertext = self._outgoing.read()
+        written = self.transport.write_now(ciphertext)
+        if written < len(ciphertext):
+            self._outgoing.write(ciphertext[written:])
+            self._is_ahead = True
+            taken -= 1
+        return taken
 
     async def _turn_to_send(self) -> None:
         while self._sending.is_taken:

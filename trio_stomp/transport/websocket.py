@@ -80,6 +80,7 @@ class WebSocketStream(MessageStream):
 
     def __init__(self, transport: ByteStream, session: WSConnection) -> None:
         self._transport = transport
+        self.writes_now, self.lends_reads = transport.writes_now, transport.lends_reads
         self._session = session
         self._sending = anyio.Lock()
         self._incoming = bytearray()
@@ -89,6 +90,8 @@ class WebSocketStream(MessageStream):
         self._no_more = False
         self._receiving = False
         self._torn = False
+        # The end of a message that `write_now` has begun, all but its last byte counted as written.
+        self._unwritten = b""
         self._closed = False
 
     # --- sending --------------------------------------------------------------------------------------------------
@@ -102,14 +105,38 @@ class WebSocketStream(MessageStream):
             self._check_open()
             if self._torn:
                 raise anyio.BrokenResourceError("a message was cut off, so that no other can follow")
-            output = bytearray(self._take_pong())
-            for frame in stomp_frames(bytes(data)):
-                for piece in pieces(frame, self.message_bytes):
-                    for event in _message(piece):
-                        output += self._session.send(event)
+            begun = self._take_unwritten()
+            output = begun + self._encoded(bytes(data[1:] if begun else data))
             self._torn = True
             await self._transport.send_all(output)
             self._torn = False
+
+    def write_now(self, data: bytes, /) -> int:
+        """Send whole STOMP frames at once, as far as the stream below takes them; return how much needs no `send_all`.
+
+        Where it takes less than all, one byte is left for `send_all`, which then sends the end of the message.
+        """
+        if self._closed or self._ended is not None or self._torn or self._unwritten or self._sending.locked():
+            return 0
+        output = self._encoded(data)
+        written = self._transport.write_now(output)
+        if written == len(output):
+            return len(data)
+        self._unwritten = output[written:]
+        return len(data) - 1
+
+    def _take_unwritten(self) -> bytes:
+        unwritten, self._unwritten = self._unwritten, b""
+        return unwritten
+
+    def _encoded(self, frames: bytes) -> bytes:
+        """The messages for whole STOMP frames, after the answer to a ping."""
+        output = bytearray(self._take_pong())
+        for frame in stomp_frames(frames):
+            for piece in pieces(frame, self.message_bytes):
+                for event in _message(piece):
+                    output += self._session.send(event)
+        return bytes(output)
 
     async def wait_writable(self) -> None:
         """Wait until the stream below may take more bytes.
@@ -148,7 +175,9 @@ class WebSocketStream(MessageStream):
             raise anyio.BusyResourceError("receiving on")
         self._receiving = True
         try:
-            await anyio.lowlevel.checkpoint()
+            if self._incoming or self._no_more:
+                # What follows may not wait for anything.
+                await anyio.lowlevel.checkpoint()
             while not self._incoming:
                 self._check_open()
                 if self._no_more:
@@ -179,6 +208,8 @@ class WebSocketStream(MessageStream):
     async def _answer_ping(self) -> None:
         try:
             async with self._sending:
+                if self._unwritten:
+                    return  # the answer follows the end of the message
                 await self._transport.wait_writable()
                 # About twenty bytes, where there is room for more: no wait, and the shield keeps them whole.
                 with anyio.CancelScope(shield=True):
@@ -238,7 +269,7 @@ class WebSocketStream(MessageStream):
         try:
             async with self._sending:
                 if self._session.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
-                    await self._transport.send_all(self._session.send(self._goodbye))
+                    await self._transport.send_all(self._take_unwritten() + self._session.send(self._goodbye))
             while self._ended is None and not self._no_more and not self._receiving:
                 self._take(await self._transport.receive_some(_CHUNK_BYTES))
                 self._incoming.clear()
