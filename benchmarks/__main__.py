@@ -43,7 +43,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
 }
 
 # On a machine that is busy with something else, a run takes longer, and its figures are worth less.
-_PATIENCE: Final = 13 * 60.0
+_PATIENCE: Final = 18 * 60.0
 # What a machine does by itself; above it, ratios still hold, rates do not.
 _QUIET: Final = 0.7
 # What `--compare` runs if `--only` names nothing else: where the client alone is the limit.
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--only", default="", help=f"parts, with commas; default: {','.join(PARTS)}")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="how often each measurement is made; default: %(default)s"
+        "--rounds", type=int, default=3, help="how often each measurement is made; default: %(default)s"
     )
     parser.add_argument("--seconds", type=float, default=1.0, help="how long one is; default: %(default)s")
     parser.add_argument("--contenders", default="", help="only these, with commas, such as trio_stomp,stomp.py")

@@ -76,7 +76,7 @@ class Bench:
 
     contenders: Sequence[Contender]
     peer: Peer
-    rounds: int = 5
+    rounds: int = 3
     seconds: float = 1.0
     warm_up: float = 0.3
     deadline: float = math.inf

@@ -51,8 +51,8 @@ _PATIENCE: Final = 10.0
 # ActiveMQ takes long for tens of thousands of messages that it has stored.
 _EMPTYING: Final = 60.0
 _SENDING: Final = ("send", "receipts", "publisher")
-# Two rounds of all scenarios, clients and brokers take half of the time that the whole run may take. Two commits, or a
-# client or two that were asked for, take as many rounds as elsewhere.
+# Two rounds of all scenarios, clients and brokers take a third of the time that the whole run may take. Two commits, or
+# a client or two that were asked for, take as many rounds as elsewhere.
 _ROUNDS: Final = 2
 _FEW: Final = 2
 
