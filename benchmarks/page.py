@@ -25,6 +25,8 @@ GOALS_HEADING: Final = "### Goals for contributors"
 _THREE_DIGITS: Final = 100
 # Less than a hundredth is no difference.
 _FASTER: Final = 1.01
+# What is fast or slow; everything else is much or little.
+_SPEEDS: Final = {"/s", "s", "ms", "µs"}
 
 
 def machine() -> str:
@@ -101,12 +103,16 @@ def _in_words(results: Results, rows: Sequence[Row], names: Sequence[str]) -> li
         return []
     ahead = [line for row in rows if (line := _ahead(results, row, peers))]
     found = "; ".join(ahead) if ahead else "in no row of this table"
-    return [f"**Other clients are faster than trio_stomp** {found}."]
+    are = "are faster" if {row.unit for row in rows} <= _SPEEDS else "do better"
+    return [f"**Other clients {are} than trio_stomp** {found}."]
 
 
 def _ahead(results: Results, row: Row, peers: Sequence[str]) -> str:
     faster = [(times, name) for name in peers if (times := _times(results, row, name) or 0) >= _FASTER]
-    each = [f"{name} {times:.2f} times as fast" for times, name in sorted(faster, reverse=True)]
+    each = [
+        f"{name} {times:.2f} times as fast" if row.unit in _SPEEDS else f"{name} {1 / times:.2f} times as much"
+        for times, name in sorted(faster, reverse=True)
+    ]
     return f"in *{row.name}*: {', '.join(each)}" if each else ""
 
 

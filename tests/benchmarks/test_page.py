@@ -95,6 +95,19 @@ def test_report_when_no_other_client_is_faster_then_it_says_that() -> None:
     assert text.count("Other clients are faster than trio_stomp** in no row of this table.") == 1
 
 
+def test_report_when_a_row_is_no_speed_then_says_how_much_others_take() -> None:
+    results = Results()
+    for name, size, pause in ((OURS, 4, 10), ("stompit", 1, 5)):
+        results.add(Row("Kept", "memory", "KiB"), name, size)
+        results.add(Row("Kept", "a collection", "ms"), name, pause)
+
+    text = report(results, [], "today")
+
+    assert (
+        "do better than trio_stomp** in *memory*: stompit 0.25 times as much; in *a collection*: stompit 2.00" in text
+    )
+
+
 def test_page_when_read_then_the_words_beside_its_tables_are_what_the_tables_say() -> None:
     written = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
     # The first part is about the run, and the last has the goals.
@@ -108,8 +121,11 @@ def test_page_when_read_then_the_words_beside_its_tables_are_what_the_tables_say
         for line in lines:
             row, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
             for name, cell in zip(names, cells, strict=True):
-                if re.fullmatch(r"[0-9.,]+", cell):
-                    results.add(Row(title, row, unit.rstrip("]") or "/s"), name, float(cell.replace(",", "")))
+                figure, _, own_unit = cell.partition(" ")
+                if re.fullmatch(r"[0-9.,]+", figure):
+                    results.add(
+                        Row(title, row, own_unit or unit.rstrip("]") or "/s"), name, float(figure.replace(",", ""))
+                    )
         said = [line for line in report(results, [], "").splitlines() if line.startswith("**")]
 
         assert [line for line in section.splitlines() if line.startswith("**")] == said

@@ -14,7 +14,7 @@ buffer is empty. So the order on the wire is the order of encryption, for the by
 off ends all sending: an unknown part of a record has been sent, and nothing can follow it.
 
 *Writing at once.* `write_now` encrypts a short piece and hands the record to the stream below. What that does not take
-goes back into OpenSSL's buffer, ahead of everything else. The data counts as written then, but for its last byte: so
+goes back into OpenSSL's buffer, ahead of everything else. The data counts as written then, except for its last byte: so
 the caller comes with `send_all`, which writes the rest of the record and leaves out that byte.
 
 *Answers.* Receiving may leave something to send. If a task is sending, that task sends it too, and the receiver does
