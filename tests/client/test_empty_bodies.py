@@ -1,8 +1,8 @@
-"""The header ``content-length``: JMS brokers take a message with it for bytes, be it empty, and any other for text."""
+"""What headers say of a body: JMS brokers take a message with a ``content-length`` for bytes, and others for text."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,11 +10,13 @@ import trio
 from trio.testing import memory_stream_pair
 
 import trio_stomp
+from tests.client.ways import EACH_WAY, Send, confirmed, plain
+from tests.kit.loops import on_loops
 from tests.kit.peer import Peer, PeerOptions
-from trio_stomp import Client, Hooks, OutgoingMessage
-from trio_stomp.types import Command
+from trio_stomp import Client, Hooks
+from trio_stomp.types import Command, Frame
 
-Send = Callable[[Client, "bytes | str"], Awaitable[object]]
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 @asynccontextmanager
@@ -29,75 +31,24 @@ async def talking(
             yield peer, client
 
 
-async def plainly(client: Client, body: bytes | str) -> None:
-    await client.send("/queue/a", body)
-
-
-async def with_escapes(client: Client, body: bytes | str) -> None:
-    await client.send("/queue/a", body, headers={"k": "a\\b"})
-
-
-async def with_content_type(client: Client, body: bytes | str) -> None:
-    await client.send("/queue/a", body, content_type="text/plain" if isinstance(body, str) else "a/b")
-
-
-async def confirmed(client: Client, body: bytes | str) -> None:
-    await client.send("/queue/a", body, receipt=True)
-
-
-async def confirmed_with_escapes(client: Client, body: bytes | str) -> None:
-    await client.send("/queue/a", body, receipt=True, headers={"k": "a\\b"})
-
-
-async def many(client: Client, body: bytes | str) -> None:
-    await client.send_many([OutgoingMessage("/queue/a", body)])
-
-
-async def published(client: Client, body: bytes | str) -> None:
-    async with client.publisher() as publisher:
-        await publisher.send("/queue/a", body)
-
-
-async def many_published(client: Client, body: bytes | str) -> None:
-    await client.send_many([OutgoingMessage("/queue/a", body)], receipt=True)
-
-
-async def in_transaction(client: Client, body: bytes | str) -> None:
-    async with client.transaction() as transaction:
-        await transaction.send("/queue/a", body)
-
-
-async def as_request(client: Client, body: bytes | str) -> None:
-    with pytest.raises(trio_stomp.RequestTimeout):
-        await client.request("/queue/a", body, timeout=1)
-
-
-WAYS = [
-    plainly,
-    with_escapes,
-    with_content_type,
-    confirmed,
-    confirmed_with_escapes,
-    many,
-    published,
-    many_published,
-    in_transaction,
-    as_request,
+WAYS: list[tuple[Send, dict[str, object]]] = [
+    *((send, {}) for send in EACH_WAY),
+    (plain, {"headers": {"k": "a\\b"}}),
+    (confirmed, {"headers": {"k": "a\\b"}}),
+    (plain, {"content_type": "text/plain"}),
 ]
 
 
 @pytest.mark.parametrize("hooks", [(), (Hooks(),)], ids=["plain", "hooks"])
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 @pytest.mark.parametrize("server", ["ActiveMQ/6.1.8", "ActiveMQ-Artemis/2.44", "RabbitMQ/3.13", "other/1"])
-@pytest.mark.parametrize("send", WAYS)
+@pytest.mark.parametrize(("send", "options"), WAYS)
 async def test_body_when_empty_then_bytes_have_a_length_and_text_has_none(
-    send: Send, server: str, version: str, hooks: tuple[Hooks, ...], autojump_clock: trio.testing.MockClock
+    send: Send, options: dict[str, object], server: str, version: str, hooks: tuple[Hooks, ...]
 ) -> None:
-    if version == "1.0" and send in {with_escapes, confirmed_with_escapes}:
-        pytest.skip("1.0 has no escapes")
     async with talking(server, version, hooks) as (peer, client):
-        await send(client, b"")
-        await send(client, "")
+        for body in (b"", ""):
+            await send(client, "/queue/a", body, **options)
         await peer.wait_for(Command.SEND, 2)
     lengths = [frame.headers.get("content-length") for frame in peer.of(Command.SEND)]
     assert lengths == ["0", None]
@@ -118,22 +69,46 @@ async def test_body_when_empty_then_bytes_have_a_length_and_text_has_none(
     ],
 )
 async def test_dead_letter_when_sent_then_it_is_a_text_message_where_jms_would_say_so(
-    headers: dict[str, str], body: bytes, autojump_clock: trio.testing.MockClock, *, is_text: bool
+    headers: dict[str, str], body: bytes, *, is_text: bool
 ) -> None:
+    frame = await dead_letter_of("ActiveMQ/6.1.8", headers, body)
+    assert frame.body == body
+    assert frame.headers.get("content-length") == (None if is_text else str(len(body)))
+
+
+@pytest.mark.parametrize(
+    ("server", "given", "sent", "original"),
+    [
+        ("ActiveMQ/6.1.8", "json", None, "json"),
+        ("RabbitMQ/3.13", "json", None, "json"),
+        ("RabbitMQ/3.13", "", None, ""),
+        ("RabbitMQ/3.13", "a/b;c=caf\udce9", r"a/b;c=caf\udce9", "a/b;c=caf?"),
+    ],
+)
+async def test_dead_letter_when_no_send_can_carry_its_content_type_then_it_is_sent_with_another(
+    server: str, given: str, sent: str | None, original: str
+) -> None:
+    """Brokers pass on what others have written, and the message must not come again for ever."""
+    headers = (await dead_letter_of(server, {"content-type": given}, b"\xff")).headers
+    assert (headers.get("content-type"), headers["x-original-content-type"]) == (sent, original)
+
+
+async def dead_letter_of(server: str, headers: dict[str, str], body: bytes) -> Frame:
+    """What becomes of a message of a broker, with these headers and its own, when it fails."""
+
     async def fail(_message: object) -> None:
         await trio.lowlevel.checkpoint()
         raise ValueError
 
-    async with talking("ActiveMQ/6.1.8") as (peer, client), client.subscribe("/q", id="s") as subscription:
+    async with talking(server) as (peer, client), client.subscribe("/q", id="s") as subscription:
         await peer.wait_for(Command.SUBSCRIBE)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: subscription.work(fail, retry=trio_stomp.Retry(attempts=1), dead_letter="/dead"))
             sent = peer.ledger.deliver("s", body)
             own = {"subscription": "s", "message-id": sent.message_id, "ack": sent.ack_id, "destination": "/q"}
             lines = [f"{name}:{value}" for name, value in {**own, **headers}.items()]
-            peer.put("\n".join(["MESSAGE", *lines, "", ""]).encode() + body + b"\0")
+            peer.put("\n".join(["MESSAGE", *lines, "", ""]).encode(errors="surrogateescape") + body + b"\0")
             frame = await peer.wait_for(Command.SEND)
             await peer.wait_for(Command.COMMIT)
             nursery.cancel_scope.cancel()
-    assert frame.body == body
-    assert frame.headers.get("content-length") == (None if is_text else str(len(body)))
+    return frame

@@ -21,7 +21,7 @@ import anyio
 from trio_stomp.client.transaction import Transaction
 from trio_stomp.errors import BrokerError, OutcomeUnknown, PoisonMessage, StaleMessage, StompError, TransactionLost
 from trio_stomp.printable import one_line, safe_str
-from trio_stomp.protocol import Version
+from trio_stomp.protocol import Version, is_mime_type
 from trio_stomp.session import WHY_BROKERS_CLOSE, Message, add_note, renewed, resent_body, tracker_of
 
 __all__ = ["DeadLetters", "FailureCounts", "OpenTransaction", "dead_letter_headers", "is_passed_on"]
@@ -119,6 +119,8 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
     }
     if "reply-to" in message.headers:
         cause["x-original-reply-to"] = message.headers["reply-to"]
+    if message.content_type != _sendable_type(message):
+        cause["x-original-content-type"] = message.content_type or ""
     kept = [
         (_sendable(name, version), _sendable(value, version))
         for name, value in message.headers.items()
@@ -135,6 +137,14 @@ def _sendable(text: str, version: Version) -> str:
     """
     is_text = text.encode("utf-8", "replace").decode("utf-8") == text
     return text if is_text and "\0" not in text and ("\r" not in text or version is Version.V1_2) else one_line(text)
+
+
+def _sendable_type(message: Message) -> str | None:
+    """Return the content-type of a message as a SEND can carry it; None if it is not a MIME type."""
+    content_type = message.content_type
+    if content_type is None or not is_mime_type(content_type):
+        return None
+    return _sendable(content_type, tracker_of(message).connection.protocol.version)
 
 
 def _one_line(text: str) -> str:
@@ -209,7 +219,7 @@ class DeadLetters:
         if is_jms and isinstance(body, bytes):
             body = resent_body(body, message.headers)
         async with self._transaction() as transaction:
-            await transaction.send(destination, body, headers=headers, content_type=message.content_type)
+            await transaction.send(destination, body, headers=headers, content_type=_sendable_type(message))
             await transaction.ack(message)
 
 
