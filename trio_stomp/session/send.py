@@ -425,7 +425,7 @@ def encode(connection: Connection, message: Parts[object], own: bytes = b"", *, 
         except UnicodeEncodeError:
             # A lone surrogate.
             return _exact_frame(connection, message, own, is_request=is_request)
-        content_type = content_type or _TEXT
+        content_type = _TEXT if content_type is None else content_type
         content_length = data != b"" and not profile.text_without_content_length
     else:
         return _exact_frame(connection, message, own, is_request=is_request)
@@ -533,7 +533,7 @@ def outgoing(message: Parts[object], profile: Profile) -> Outgoing:
     if isinstance(body, str):
         charset = _charset(content_type)
         data = _encoded(body, charset)
-        content_type = content_type or _TEXT
+        content_type = _TEXT if content_type is None else content_type
         # JMS brokers recognize text by the absence of this header, and decode it as UTF-8. Empty text never needs it.
         content_length = data != b"" and (not profile.text_without_content_length or charset != "utf-8")
     elif isinstance(body, bytes):
