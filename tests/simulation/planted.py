@@ -49,24 +49,13 @@ _Patch = tuple[object, str, object]
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
-def _dropping(command: bytes, *, one_in: int) -> _Patch:
-    """Drop some of the frames with a command."""
+def _dropping(command: bytes, *, one_in: int, header: bytes = b"\n") -> _Patch:
+    """Drop some of the frames with a command and a header."""
     numbers = itertools.count(1)
 
     def post(connection: Connection, frame: bytes) -> None:
-        if not (frame.startswith(command) and next(numbers) % one_in == 0):
-            _post(connection, frame)
-
-    return Connection, "post", post
-
-
-def _dropping_transacted() -> _Patch:
-    """Drop some of the messages of transactions."""
-    numbers = itertools.count(1)
-
-    def post(connection: Connection, frame: bytes) -> None:
-        is_transacted = frame.startswith(b"SEND\n") and b"\ntransaction:" in frame.partition(b"\n\n")[0]
-        if not (is_transacted and next(numbers) % 5 == 0):
+        is_meant = frame.startswith(command) and header in frame.partition(b"\n\n")[0]
+        if not (is_meant and next(numbers) % one_in == 0):
             _post(connection, frame)
 
     return Connection, "post", post
@@ -211,7 +200,7 @@ _SERVICES: Final = tuple(
 
 PLANTED: Final[dict[str, Callable[[], Sequence[_Patch]]]] = {
     "an ACK is dropped": lambda: [_dropping(b"ACK\n", one_in=7)],
-    "a message of a transaction is dropped": lambda: [_dropping_transacted()],
+    "a message of a transaction is dropped": lambda: [_dropping(b"SEND\n", one_in=5, header=b"\ntransaction:")],
     "an UNSUBSCRIBE is dropped": lambda: [_dropping(b"UNSUBSCRIBE\n", one_in=7)],
     "an ACK is sent again after a reconnection": lambda: _repeating(b"ACK\n"),
     "a COMMIT is sent again without its BEGIN": lambda: _repeating(b"COMMIT\n"),

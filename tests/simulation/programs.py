@@ -179,17 +179,15 @@ class Producer(Job):
         with self.sending(client, [entry], Outcome.SENT):
             await client.send(destination, entry.body, persistent=entry.persistent)
 
-    async def confirmed(self, client: Client, destination: str) -> None:
+    async def confirmed(self, client: Client, destination: str, size: int = 0) -> None:
         """Send and wait for the RECEIPT."""
-        entry = self.new(destination, Kind.CONFIRMED)
+        entry = self.new(destination, Kind.CONFIRMED, size=size)
         with self.sending(client, [entry], Outcome.CONFIRMED):
             await client.send(destination, entry.body, persistent=entry.persistent, receipt=True)
 
     async def large(self, client: Client, destination: str) -> None:
         """Send a body that takes many writes."""
-        entry = self.new(destination, Kind.CONFIRMED, size=self.chance.randrange(5_000, 60_000))
-        with self.sending(client, [entry], Outcome.CONFIRMED):
-            await client.send(destination, entry.body, persistent=entry.persistent, receipt=True)
+        await self.confirmed(client, destination, self.chance.randrange(5_000, 60_000))
 
     async def streamed(self, client: Client, destination: str) -> None:
         """Send a body that is read while it is written."""
