@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Unpack
 
 import trio
 
 import trio_stomp
 from trio_stomp import Client
 from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
+from trio_stomp.types import ConnectOptions
 
 __all__ = ["client_of", "client_talking_to"]
 
@@ -28,12 +30,11 @@ async def client_of(
 
 @asynccontextmanager
 async def client_talking_to(
-    serve: Callable[[ScriptedPeer], Awaitable[None]], outbox_bytes: int = 1_000_000
+    serve: Callable[[ScriptedPeer], Awaitable[None]], **options: Unpack[ConnectOptions]
 ) -> AsyncGenerator[Client]:
-    """A client of a peer that does what `serve` says."""
+    """A client of a peer that does what `serve` says; without heart-beats, unless they are asked for."""
+    options.setdefault("heart_beat", (0, 0))
     async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
         nursery.start_soon(serve, peer)  # noqa: ASYNC113  # it waits for the client anyway
-        async with trio_stomp.connect_stream(
-            peer.connect_stream(), outbox_bytes=outbox_bytes, heart_beat=(0, 0)
-        ) as client:
+        async with trio_stomp.connect_stream(peer.connect_stream(), **options) as client:  # type: ignore[misc]  # those it has
             yield client

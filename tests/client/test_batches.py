@@ -6,14 +6,17 @@ import pytest
 import trio
 import trio.testing
 
+from tests.kit.loops import on_loops
 from trio_stomp import Client
 from trio_stomp.testing import Broker
 from trio_stomp.types import AckName
 
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
+
 
 @pytest.mark.parametrize("ack", ["auto", "client-individual"])
 async def test_receive_batch_when_cancelled_while_it_lingers_then_no_message_is_lost(
-    client: Client, autojump_clock: trio.testing.MockClock, ack: AckName
+    client: Client, ack: AckName
 ) -> None:
     async with client.subscribe("/queue/a", ack=ack) as subscription:
         for number in range(3):
@@ -26,7 +29,7 @@ async def test_receive_batch_when_cancelled_while_it_lingers_then_no_message_is_
 
 
 async def test_receive_batch_when_cancelled_while_it_lingers_then_another_consumer_takes_its_messages(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     taken: list[str] = []
     lingering = trio.CancelScope()

@@ -20,6 +20,8 @@ import trio
 import trio.testing
 
 from tests.kit.costs import expect_below, measures_memory
+from tests.kit.loops import on_loops
+from tests.kit.streams import KitStream
 from trio_stomp import (
     Client,
     LimitExceeded,
@@ -29,6 +31,8 @@ from trio_stomp import (
     SubscriptionOverflow,
     connect_stream,
 )
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 KIB = 1024
 LIMITS = Limits(header_line_bytes=8 * KIB, header_count=64, body_bytes=64 * KIB, undelivered_bytes=256 * KIB)
@@ -42,19 +46,13 @@ MESSAGES = 2000
 # The same of what is not to be kept at all: twenty bytes of each would be too much.
 FRAMES = 20_000
 
+# What they say they are, and the names of their profiles.
 SERVERS = {
-    "rabbitmq": "RabbitMQ/3.13.0",
-    "activemq": "ActiveMQ/6.1.0",
-    "artemis": "ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine",
-    "embedded": "trio-stomp-testing/1",
-    "unknown": "no-such-broker/1.0",
-}
-PROFILES = {
-    "rabbitmq": "RabbitMQ",
-    "activemq": "ActiveMQ Classic",
-    "artemis": "ActiveMQ Artemis",
-    "embedded": "trio_stomp.testing",
-    "unknown": "unknown broker",
+    "rabbitmq": ("RabbitMQ/3.13.0", "RabbitMQ"),
+    "activemq": ("ActiveMQ/6.1.0", "ActiveMQ Classic"),
+    "artemis": ("ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine", "ActiveMQ Artemis"),
+    "embedded": ("trio-stomp-testing/1", "trio_stomp.testing"),
+    "unknown": ("no-such-broker/1.0", "unknown broker"),
 }
 
 # The client of a broker with numbered deliveries has most to remember, so the default run has that one.
@@ -103,7 +101,7 @@ ENDLESS: dict[str, bytes] = {
 }
 
 
-class Flood(trio.abc.Stream):
+class Flood(KitStream):
     """The client's end of a link to a server that floods it once it is told to, and keeps nothing itself.
 
     Attributes:
@@ -157,9 +155,6 @@ class Flood(trio.abc.Stream):
                 self._answers += b"RECEIPT\nreceipt-id:%b\n\n\0" % part.split(b"\n")[0]
             self._changed.unpark_all()
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await trio.lowlevel.checkpoint()
-
     async def aclose(self) -> None:
         await trio.lowlevel.checkpoint()
 
@@ -193,12 +188,14 @@ class Measured:
 @asynccontextmanager
 async def subscribed(server: str) -> AsyncGenerator[tuple[Flood, Client, Subscription]]:
     """A client of a server that will flood it, and a subscription of prefetch 100; one that was left as well."""
-    flood = Flood(server)
+    says, profile = SERVERS[server]
+    flood = Flood(says)
     # The tests look themselves at how it ends.
     with contextlib.suppress(StompError):
         async with connect_stream(
             flood, limits=LIMITS, heart_beat=(0, 0), disconnect_timeout=1, outbox_bytes=64 * KIB
         ) as client:
+            assert client.profile.name == profile
             async with client.subscribe("/queue/a", id="left"):
                 pass
             async with client.subscribe("/queue/a", id="s-1") as subscription:
@@ -218,10 +215,9 @@ async def confirmed(client: Client) -> None:
 @EACH_SERVER
 @measures_memory
 async def test_memory_when_the_prefetch_is_ignored_then_the_reader_is_held_or_the_subscription_fails(
-    server: str, shape: str, autojump_clock: trio.testing.MockClock
+    server: str, shape: str
 ) -> None:
-    async with subscribed(SERVERS[server]) as (flood, client, subscription), trio.open_nursery() as nursery:
-        assert client.profile.name == PROFILES[server]
+    async with subscribed(server) as (flood, client, subscription), trio.open_nursery() as nursery:
         with Measured() as memory:
             flood.start(itertools.islice(endless(FILLING[shape]), MESSAGES))
             await trio.testing.wait_all_tasks_blocked()
@@ -244,10 +240,8 @@ async def test_memory_when_the_prefetch_is_ignored_then_the_reader_is_held_or_th
 @pytest.mark.parametrize("shape", PASSING)
 @EACH_SERVER
 @measures_memory
-async def test_memory_when_frames_concern_nobody_then_they_are_read_and_forgotten(
-    server: str, shape: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with subscribed(SERVERS[server]) as (flood, client, _):
+async def test_memory_when_frames_concern_nobody_then_they_are_read_and_forgotten(server: str, shape: str) -> None:
+    async with subscribed(server) as (flood, client, _):
         with Measured() as memory:
             flood.start(itertools.islice(endless(PASSING[shape]), FRAMES))
             await trio.testing.wait_all_tasks_blocked()
@@ -259,11 +253,9 @@ async def test_memory_when_frames_concern_nobody_then_they_are_read_and_forgotte
 @pytest.mark.parametrize("start", ENDLESS)
 @EACH_SERVER
 @measures_memory
-async def test_memory_when_a_frame_never_ends_then_a_limit_ends_the_connection(
-    server: str, start: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_memory_when_a_frame_never_ends_then_a_limit_ends_the_connection(server: str, start: str) -> None:
     line = b"n:%b\n" % (b"v" * 100) if start == "head" else b"v" * 1000
-    async with subscribed(SERVERS[server]) as (flood, client, _):
+    async with subscribed(server) as (flood, client, _):
         with Measured() as memory:
             flood.start(itertools.chain([ENDLESS[start]] if ENDLESS[start] else [], itertools.repeat(line)))
             with pytest.raises(LimitExceeded):
@@ -274,10 +266,10 @@ async def test_memory_when_a_frame_never_ends_then_a_limit_ends_the_connection(
 @EACH_SERVER
 @measures_memory
 async def test_memory_when_a_body_comes_octet_by_octet_and_stops_then_no_more_than_the_body_is_held(
-    server: str, autojump_clock: trio.testing.MockClock
+    server: str,
 ) -> None:
     head = ENDLESS["body"].replace(b"\n\n", b"\ncontent-length:65536\n\n")
-    async with subscribed(SERVERS[server]) as (flood, client, _):
+    async with subscribed(server) as (flood, client, _):
         flood.start(iter([head]))
         await trio.testing.wait_all_tasks_blocked()
         with Measured() as memory:
@@ -298,9 +290,9 @@ LATE: dict[str, Shape] = {
 
 @pytest.mark.parametrize("kind", LATE)
 async def test_memory_when_a_rabbitmq_sends_late_deliveries_and_does_not_read_then_refusals_wait_for_room(
-    kind: str, autojump_clock: trio.testing.MockClock
+    kind: str,
 ) -> None:
-    async with subscribed(SERVERS["rabbitmq"]) as (flood, client, _):
+    async with subscribed("rabbitmq") as (flood, client, _):
         flood.reads = False
         flood.start(endless(LATE[kind]))
         await trio.testing.wait_all_tasks_blocked()
@@ -309,11 +301,11 @@ async def test_memory_when_a_rabbitmq_sends_late_deliveries_and_does_not_read_th
         assert 64 * KIB <= client.statistics().outbox_bytes < 65 * KIB
 
 
-async def test_overflow_when_one_subscription_holds_most_bytes_and_another_most_messages_then_the_first_one_fails(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_overflow_when_one_subscription_holds_most_bytes_and_another_most_messages_then_the_first_one_fails() -> (
+    None
+):
     """What was read and taken counts for nothing; nor does it matter who is over its prefetch."""
-    async with subscribed(SERVERS["unknown"]) as (flood, client, _), trio.open_nursery() as nursery:
+    async with subscribed("unknown") as (flood, client, _), trio.open_nursery() as nursery:
         async with (
             client.subscribe("/queue/a", ack="auto", prefetch=5, id="small") as small,
             client.subscribe("/queue/a", ack="auto", id="fast") as fast,

@@ -219,12 +219,16 @@ async def block(stage: Stage) -> None:
         await anyio.sleep(1)
 
 
+async def send_ack_and_send(stage: Stage, transaction: Transaction) -> None:
+    await transaction.send("/queue/out", b"1")
+    await transaction.ack(stage.messages[0])
+    await anyio.sleep(1)
+    await transaction.send("/queue/out", b"2")
+
+
 async def transact(stage: Stage) -> None:
     async with stage.client.transaction() as transaction:
-        await transaction.send("/queue/out", b"1")
-        await transaction.ack(stage.messages[0])
-        await anyio.sleep(1)
-        await transaction.send("/queue/out", b"2")
+        await send_ack_and_send(stage, transaction)
 
 
 async def transact_many(stage: Stage) -> None:
@@ -234,13 +238,7 @@ async def transact_many(stage: Stage) -> None:
 
 
 async def transact_by_function(stage: Stage) -> None:
-    async def work(transaction: Transaction) -> None:
-        await transaction.send("/queue/out", b"1")
-        await transaction.ack(stage.messages[0])
-        await anyio.sleep(1)
-        await transaction.send("/queue/out", b"2")
-
-    await stage.client.run_transaction(work)
+    await stage.client.run_transaction(partial(send_ack_and_send, stage))
 
 
 async def send_many(stage: Stage) -> None:
@@ -575,10 +573,9 @@ async def serve_echo(broker: Broker) -> None:
         client.subscribe("/queue/echo", ack="auto") as requests,
     ):
         async for request in requests:
-            correlation = {"correlation-id": request.headers["correlation-id"]}
             # Later than at once, so that the asker is cancelled while it waits, too.
             await anyio.sleep(1)
-            await client.send(request.headers["reply-to"], request.body, headers=correlation)
+            await request.reply(request.body)
 
 
 @in_each_way_there_is

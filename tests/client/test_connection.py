@@ -8,33 +8,24 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of, client_talking_to
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import BrokerError, ConnectionLost, DisconnectResult
-from trio_stomp.testing import (
-    AnswerConnect,
-    Broker,
-    BrokerOptions,
-    DuplicateReceipts,
-    ScriptedPeer,
-    SwallowReceipts,
-    open_broker,
-    open_scripted_peer,
-)
+from trio_stomp import BrokerError, Client, ConnectionLost, DisconnectResult
+from trio_stomp.testing import AnswerConnect, Broker, DuplicateReceipts, ScriptedPeer, SwallowReceipts
 from trio_stomp.types import Command
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
-async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(broker: Broker) -> None:
+async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(broker: Broker, client: Client) -> None:
     """Row 1x-RECEIPT-5."""
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        broker.faults.now(DuplicateReceipts())
-        broker.faults.send_bytes(b"RECEIPT\nreceipt-id:nobody\n\n\0")
-        await client.send("/queue/a", b"1", receipt=True)
-        await client.send("/queue/a", b"2", receipt=True)
-        assert client.statistics().receipts_unexpected == 2
-        assert await client.disconnect() is DisconnectResult.RECEIPT
+    broker.faults.now(DuplicateReceipts())
+    broker.faults.send_bytes(b"RECEIPT\nreceipt-id:nobody\n\n\0")
+    await client.send("/queue/a", b"1", receipt=True)
+    await client.send("/queue/a", b"2", receipt=True)
+    assert client.statistics().receipts_unexpected == 2
+    assert await client.disconnect() is DisconnectResult.RECEIPT
 
 
 async def test_statistics_when_frames_come_then_count_their_bytes(broker: Broker) -> None:
@@ -47,10 +38,7 @@ async def test_statistics_when_frames_come_then_count_their_bytes(broker: Broker
 
 async def test_error_when_it_names_a_receipt_then_only_that_operation_fails() -> None:
     """Rows 11-ERR-2, all-ERR-1: brokers go on after many an ERROR."""
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of("ActiveMQ/6.1") as (client, broker):
         broker.faults.now(SwallowReceipts())
 
         async def refuse() -> None:
@@ -66,33 +54,24 @@ async def test_error_when_it_names_a_receipt_then_only_that_operation_fails() ->
 
 
 async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_receipt_changes_nothing() -> None:
-    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker:
-        failed: list[str] = []
+    async def send(client: Client) -> None:
+        with pytest.raises(BrokerError, match="access_refused"):
+            await client.send("/queue/a", b"1", receipt=True)
 
-        async def send(client: trio_stomp.Client, destination: str) -> None:
-            with pytest.raises(BrokerError, match="access_refused"):
-                await client.send(destination, b"1", receipt=True)
-            failed.append(destination)
-
-        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            broker.faults.now(SwallowReceipts(count=2))
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(send, client, "/queue/a")
-                nursery.start_soon(send, client, "/queue/b")
-                await trio.testing.wait_all_tasks_blocked()
-                broker.faults.send_error("access_refused", "", close=False)
-                broker.faults.send_bytes(b"RECEIPT\nreceipt-id:r-1\n\n\0")
-            with pytest.raises(BrokerError):
-                await client.send("/queue/c", b"1")
-        assert sorted(failed) == ["/queue/a", "/queue/b"]
+    async with client_of("RabbitMQ/3.10.8") as (client, broker):
+        broker.faults.now(SwallowReceipts(count=2))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, client)
+            nursery.start_soon(send, client)
+            await trio.testing.wait_all_tasks_blocked()
+            broker.faults.send_error("access_refused", "", close=False)
+            broker.faults.send_bytes(b"RECEIPT\nreceipt-id:r-1\n\n\0")
+        with pytest.raises(BrokerError):
+            await client.send("/queue/c", b"1")
 
 
 async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_ends() -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/b", id="other") as other,
-    ):
+    async with client_of("RabbitMQ/3.10.8") as (client, broker), client.subscribe("/queue/b", id="other") as other:
         for body in (b"1", b"buffered"):
             broker.publish("/queue/a", body)
         async with client.subscribe("/queue/a", id="mine") as mine:
@@ -116,11 +95,7 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
 
 
 async def test_error_when_rabbitmq_cancels_an_unknown_subscription_then_all_callers_are_told() -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", id="mine") as mine,
-    ):
+    async with client_of("RabbitMQ/3.10.8") as (client, broker), client.subscribe("/queue/a", id="mine") as mine:
         broker.faults.send_bytes(b"ERROR\nmessage:Server cancelled subscription\nsubscription:other\n\n\0")
         with pytest.raises(BrokerError, match="Server cancelled subscription"):
             await anext(mine)
@@ -140,14 +115,12 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_ag
         await peer.expect(Command.UNSUBSCRIBE, id="s")
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-            async with client.subscribe("/queue/a", id="s", ack="auto") as cancelled:
-                with pytest.raises(BrokerError, match="Server cancelled subscription"):
-                    await anext(cancelled)
-            async with client.subscribe("/queue/a", id="s", ack="auto") as again:
-                assert (await anext(again)).body == b"new"
+    async with client_talking_to(serve) as client:
+        async with client.subscribe("/queue/a", id="s", ack="auto") as cancelled:
+            with pytest.raises(BrokerError, match="Server cancelled subscription"):
+                await anext(cancelled)
+        async with client.subscribe("/queue/a", id="s", ack="auto") as again:
+            assert (await anext(again)).body == b"new"
 
 
 async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(broker: Broker) -> None:
@@ -168,19 +141,13 @@ async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(broker: Br
         assert caught.value.__cause__ is reset
 
 
-async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(broker: Broker) -> None:
+async def test_message_when_one_of_a_subscription_that_was_left_precedes_it_in_a_chunk_then_delivered() -> None:
     """Rows all-UNSUB-4, 1x-MSG-6."""
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", id="mine"):
-            pass
-        broker.faults.send_bytes(b"MESSAGE\nsubscription:mine\nmessage-id:9\nack:9\ndestination:/queue/a\n\nlate\0")
-        await client.send("/queue/b", b"1", receipt=True)
-        assert client.statistics().messages_unroutable == 1
 
-
-async def test_message_when_one_of_an_unknown_subscription_precedes_it_in_a_chunk_then_delivered() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server="RabbitMQ/3.13.7")
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="gone"))
+        await peer.expect(Command.UNSUBSCRIBE, id="gone")
         await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
         await peer.send_bytes(
             b"MESSAGE\nsubscription:gone\nmessage-id:1\nack:1\ndestination:/queue/a\n\nlate\0"
@@ -189,13 +156,13 @@ async def test_message_when_one_of_an_unknown_subscription_precedes_it_in_a_chun
         await peer.expect(Command.UNSUBSCRIBE, id="s")
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-            async with client.subscribe("/queue/a", id="s", ack="auto") as subscription:
-                with trio.fail_after(5):
-                    assert (await anext(subscription)).body == b"mine"
-            assert client.statistics().messages_unroutable == 1
+    async with client_talking_to(serve) as client:
+        async with client.subscribe("/queue/a", id="gone", ack="auto"):
+            pass
+        async with client.subscribe("/queue/a", id="s", ack="auto") as subscription:
+            with trio.fail_after(5):
+                assert (await anext(subscription)).body == b"mine"
+        assert client.statistics().messages_unroutable == 1
 
 
 async def test_link_when_more_comes_in_the_chunk_of_connected_then_it_is_routed(broker: Broker) -> None:

@@ -117,19 +117,12 @@ def test_hook_when_it_never_ends_then_ctrl_c_interrupts_it(where: str, autojump_
     interrupted(autojump_clock, main)
 
 
-def test_credentials_when_they_never_come_then_ctrl_c_interrupts_them(autojump_clock: MockClock) -> None:
-    async def main(broker: Broker, endless: Endless) -> None:
-        async def credentials() -> tuple[str, str]:
-            await trio.lowlevel.checkpoint()
-            return str(endless()), ""
+@pytest.mark.parametrize("good_ones", [0, 1])
+def test_credentials_when_they_never_come_then_ctrl_c_interrupts_them(
+    good_ones: int, autojump_clock: MockClock
+) -> None:
+    """Those of the first connection, and those after a loss."""
 
-        async with trio_stomp.connect_stream(broker.connect_stream(), credentials=credentials):
-            raise AssertionError
-
-    interrupted(autojump_clock, main)
-
-
-def test_credentials_when_they_never_come_after_a_loss_then_ctrl_c_interrupts_them(autojump_clock: MockClock) -> None:
     async def main(broker: Broker, endless: Endless) -> None:
         calls = 0
 
@@ -137,7 +130,7 @@ def test_credentials_when_they_never_come_after_a_loss_then_ctrl_c_interrupts_th
             nonlocal calls
             calls += 1
             await trio.lowlevel.checkpoint()
-            return ("guest", "guest") if calls == 1 else (str(endless()), "")
+            return ("guest", "guest") if calls <= good_ones else (str(endless()), "")
 
         async with reconnecting(broker, reconnect=Reconnect(), credentials=credentials):
             broker.faults.now(DropLink())

@@ -9,12 +9,14 @@ from functools import partial
 
 import pytest
 import trio
-import trio.testing
 
+from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions, Reaction
 from tests.kit.reconnecting import RawHost, reconnecting
 from trio_stomp import BrokerError, Client, ConnectionLost, Message, PoisonMessage, Reconnect, Retry
 from trio_stomp.types import Command, Frame
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 ACTIVEMQ = "ActiveMQ/6.1"
 QUICK = Reconnect(first_delay=0.01, max_delay=0.01)
@@ -125,7 +127,7 @@ async def fail(message: Message) -> None:
 @pytest.mark.parametrize("server", [RABBITMQ, ACTIVEMQ])
 @pytest.mark.parametrize("at", [Command.SEND, Command.ACK, Command.COMMIT])
 async def test_work_when_the_broker_closes_at_a_dead_letter_then_it_ends_with_an_error_that_names_both(
-    autojump_clock: trio.testing.MockClock, *, server: str, at: Command
+    *, server: str, at: Command
 ) -> None:
     async with queue_of(BAD, server=server) as (client, queue), client.subscribe("/queue/jobs") as jobs:
         queue.closes = lambda frame, _number: frame.command is at
@@ -139,9 +141,7 @@ async def test_work_when_the_broker_closes_at_a_dead_letter_then_it_ends_with_an
 
 
 @pytest.mark.parametrize("server", [RABBITMQ, ACTIVEMQ])
-async def test_work_when_the_broker_refuses_a_dead_letter_each_time_then_it_ends_with_its_words(
-    autojump_clock: trio.testing.MockClock, server: str
-) -> None:
+async def test_work_when_the_broker_refuses_a_dead_letter_each_time_then_it_ends_with_its_words(server: str) -> None:
     async with queue_of(BAD, server=server) as (client, queue), client.subscribe("/queue/jobs") as jobs:
         queue.says = "access refused"
         with trio.fail_after(60), pytest.raises(BrokerError, match="access refused") as caught:
@@ -151,9 +151,7 @@ async def test_work_when_the_broker_refuses_a_dead_letter_each_time_then_it_ends
     assert "message 'm-1' to '/queue/dead'" in note
 
 
-async def test_work_when_one_of_many_dead_letters_is_bad_then_the_others_are_sent_and_the_error_is_about_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_work_when_one_of_many_dead_letters_is_bad_then_the_others_are_sent_and_the_error_is_about_it() -> None:
     bodies = [b"%d" % number for number in range(20)]
     async with queue_of(*bodies[:7], BAD, *bodies[7:]) as (client, queue), client.subscribe("/queue/jobs") as jobs:
         with trio.fail_after(60), pytest.raises(PoisonMessage, match="a body of 3 bytes"):
@@ -164,9 +162,7 @@ async def test_work_when_one_of_many_dead_letters_is_bad_then_the_others_are_sen
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_work_when_links_are_cut_at_random_then_no_dead_letter_is_blamed(
-    autojump_clock: trio.testing.MockClock, seed: int
-) -> None:
+async def test_work_when_links_are_cut_at_random_then_no_dead_letter_is_blamed(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  # not a secret
     bodies = [b"%d" % number for number in range(100)]
     async with queue_of(*bodies) as (client, queue):
@@ -187,9 +183,7 @@ async def test_work_when_links_are_cut_at_random_then_no_dead_letter_is_blamed(
 
 
 @pytest.mark.parametrize("pool", [False, True])
-async def test_ack_when_the_broker_closes_at_it_each_time_then_it_is_repeated_as_the_policy_says(
-    autojump_clock: trio.testing.MockClock, *, pool: bool
-) -> None:
+async def test_ack_when_the_broker_closes_at_it_each_time_then_it_is_repeated_as_the_policy_says(*, pool: bool) -> None:
     """The client does not send it again: the broker redelivers the message."""
     policy = Reconnect(first_delay=1, max_delay=60, attempts=8, random=lambda: 1.0)
     handled: list[float] = []

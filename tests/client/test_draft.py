@@ -11,12 +11,17 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_talking_to
+from tests.client.ways import confirmed, plain, transacted
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, Client, LocalProtocolError, NotSupportedError, OutgoingMessage
 from trio_stomp.protocol import Role
 from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
 from trio_stomp.types import Command, ConnectOptions, Frame, Settlement
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 OPTIONS: ConnectOptions = {"versions": ["draft"], "login": "ann", "passcode": "secret"}
 connect_stream = partial(trio_stomp.connect_stream, versions=["draft"], login="ann", passcode="secret")
@@ -36,7 +41,7 @@ def sent_by(stream: TappedStream) -> list[Frame]:
 
 
 async def test_session_when_all_verbs_are_used_then_each_frame_is_one_of_the_draft(
-    broker: Broker, tmp_path: Path, autojump_clock: trio.testing.MockClock
+    broker: Broker, tmp_path: Path
 ) -> None:
     """Rows draft-CONN-15, draft-LEN-5, draft-LEN-7, draft-LEN-8, all-RCPT-4."""
     path = tmp_path / "body"
@@ -70,9 +75,7 @@ async def test_session_when_all_verbs_are_used_then_each_frame_is_one_of_the_dra
     assert all(frame.headers["content-length"] == str(len(frame.body)) for frame in answers)
 
 
-async def test_connect_when_there_are_no_credentials_then_those_that_the_draft_requires_are_empty(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_connect_when_there_are_no_credentials_then_those_that_the_draft_requires_are_empty() -> None:
     """Row draft-CONN-15."""
     async with open_broker(listen=False, options=BrokerOptions(draft=True)) as broker:
         stream = TappedStream(broker.connect_stream())
@@ -82,9 +85,7 @@ async def test_connect_when_there_are_no_credentials_then_those_that_the_draft_r
     assert connect.headers == {"client-id": "c", "username": "", "passcode": "", "content-length": "0"}
 
 
-async def test_connect_when_the_passcode_is_wrong_then_refused_without_showing_it(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_connect_when_the_passcode_is_wrong_then_refused_without_showing_it(broker: Broker) -> None:
     with pytest.raises(AuthenticationError) as refused:
         async with connect_stream(broker.connect_stream(), passcode="guessed"):
             raise AssertionError
@@ -110,17 +111,13 @@ async def test_connect_when_the_passcode_is_wrong_then_refused_without_showing_i
     ],
 )
 async def test_send_when_the_draft_cannot_carry_a_header_then_refused_and_the_session_goes_on(
-    broker: Broker, headers: dict[str, str], told: str, autojump_clock: trio.testing.MockClock
+    broker: Broker, headers: dict[str, str], told: str
 ) -> None:
     """Rows draft-LEN-5, draft-LEN-6."""
     async with connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(LocalProtocolError, match=told):
-            await client.send("/queue/a", b"1", headers=headers)
-        with pytest.raises(LocalProtocolError, match=told):
-            await client.send("/queue/a", b"1", headers=headers, receipt=True)
-        with pytest.raises(LocalProtocolError, match=told):
-            async with client.transaction() as transaction:
-                await transaction.send("/queue/a", b"1", headers=headers)
+        for send in (plain, confirmed, transacted):
+            with pytest.raises(LocalProtocolError, match=told):
+                await send(client, "/queue/a", b"1", headers=headers)
         with pytest.raises(LocalProtocolError, match=told):
             async with client.subscribe("/queue/a", ack="auto", headers=headers):
                 raise AssertionError
@@ -128,9 +125,7 @@ async def test_send_when_the_draft_cannot_carry_a_header_then_refused_and_the_se
     assert [frame.body for frame in broker.messages("/queue/a")] == [b"2"]
 
 
-async def test_send_when_a_destination_holds_a_control_character_then_refused(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_send_when_a_destination_holds_a_control_character_then_refused(broker: Broker) -> None:
     """Row draft-LEN-6."""
     async with connect_stream(broker.connect_stream()) as client:
         with pytest.raises(LocalProtocolError, match="header 'destination' of SEND"):
@@ -141,7 +136,7 @@ async def test_send_when_a_destination_holds_a_control_character_then_refused(
 
 
 async def test_connect_when_a_passcode_holds_a_control_character_then_refused_without_showing_it(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     """Row draft-LEN-6."""
     with pytest.raises(LocalProtocolError, match="header 'passcode' of CONNECT") as refused:
@@ -150,9 +145,7 @@ async def test_connect_when_a_passcode_holds_a_control_character_then_refused_wi
     assert "hidden" not in str(refused.value)
 
 
-async def test_nack_when_the_draft_lacks_it_then_the_error_says_so_and_what_to_do(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_nack_when_the_draft_lacks_it_then_the_error_says_so_and_what_to_do(broker: Broker) -> None:
     async with connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a", ack="client") as messages:
@@ -173,18 +166,14 @@ async def test_nack_when_the_draft_lacks_it_then_the_error_says_so_and_what_to_d
     assert broker.depth("/queue/a") == 1
 
 
-async def test_subscribe_when_the_draft_lacks_the_ack_mode_then_the_error_names_those_it_has(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_subscribe_when_the_draft_lacks_the_ack_mode_then_the_error_names_those_it_has(broker: Broker) -> None:
     async with connect_stream(broker.connect_stream()) as client:
         with pytest.raises(NotSupportedError, match=r"draft of STOMP has no ack mode 'client-individual'; it has auto"):
             async with client.subscribe("/queue/a", ack="client-individual"):
                 raise AssertionError
 
 
-async def test_heart_beat_when_offered_then_there_is_none(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_heart_beat_when_offered_then_there_is_none(broker: Broker) -> None:
     stream = TappedStream(broker.connect_stream())
     async with connect_stream(stream, heart_beat=(1, 1)) as client:
         assert client.heart_beat.client_sends_ms == client.heart_beat.server_sends_ms == 0
@@ -209,15 +198,11 @@ async def test_connect_when_a_virtual_host_is_named_then_the_error_says_that_the
             raise AssertionError
 
 
-async def test_request_when_both_sides_speak_the_draft_then_the_reply_comes(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_request_when_both_sides_speak_the_draft_then_the_reply_comes(broker: Broker) -> None:
     async def serve(server: Client) -> None:
         async with server.subscribe("/queue/rpc", ack="client") as requests:
-            request = await anext(requests)
-            async with request:
-                headers = {"correlation-id": request.headers["correlation-id"] or ""}
-                await server.send(request.headers["reply-to"] or "", b"pong", headers=headers)
+            async with await anext(requests) as request:
+                await request.reply(b"pong")
 
     async with (
         connect_stream(broker.connect_stream()) as server,
@@ -230,12 +215,10 @@ async def test_request_when_both_sides_speak_the_draft_then_the_reply_comes(
 
 
 async def test_reconnect_when_the_link_is_lost_then_the_draft_is_spoken_again_and_nothing_is_lost(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
-    refusing = Host(broker)
-    refusing.refuses = True
     async with (
-        reconnecting(refusing, broker, **OPTIONS) as client,
+        reconnecting(Host(broker, refuses=True), broker, **OPTIONS) as client,
         client.subscribe("/queue/a", ack="client") as messages,
     ):
         await client.send("/queue/a", b"1", receipt=True)
@@ -249,9 +232,7 @@ async def test_reconnect_when_the_link_is_lost_then_the_draft_is_spoken_again_an
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-async def test_session_when_the_server_pads_and_mixes_case_then_all_is_read(
-    size: int, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_session_when_the_server_pads_and_mixes_case_then_all_is_read(size: int) -> None:
     """Rows draft-LEN-1 to draft-LEN-5, draft-RCPT-5."""
 
     async def say(peer: ScriptedPeer, data: bytes) -> None:
@@ -275,26 +256,18 @@ async def test_session_when_the_server_pads_and_mixes_case_then_all_is_read(
         await peer.expect(Command.UNSUBSCRIBE)
         await peer.expect_disconnect()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(script, peer)
-        async with connect_stream(peer.connect_stream()) as client:
-            async with client.subscribe("/queue/a", ack="auto") as messages:
-                message = await anext(messages)
-                async with trio.open_nursery() as senders:
-                    for body in (b"1", b"2"):
-                        senders.start_soon(confirmed, client, body)
-                        await trio.testing.wait_all_tasks_blocked()
+    async with client_talking_to(script, **OPTIONS) as client:
+        async with client.subscribe("/queue/a", ack="auto") as messages:
+            message = await anext(messages)
+            async with trio.open_nursery() as senders:
+                for body in (b"1", b"2"):
+                    senders.start_soon(confirmed, client, "/queue/b", body)
+                    await trio.testing.wait_all_tasks_blocked()
     assert message.body == b"h\0i"
     assert message.headers == {"destination": "/queue/a", "message-id": "m1", "content-length": "3", "foo": "bar"}
 
 
-async def confirmed(client: Client, body: bytes) -> None:
-    await client.send("/queue/b", body, receipt=True)
-
-
-async def test_leaving_when_the_server_closes_without_a_receipt_then_all_is_well(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_leaving_when_the_server_closes_without_a_receipt_then_all_is_well() -> None:
     """Row draft-LEN-7."""
 
     async def script(peer: ScriptedPeer) -> None:
@@ -305,15 +278,11 @@ async def test_leaving_when_the_server_closes_without_a_receipt_then_all_is_well
         await peer.expect(Command.DISCONNECT)
         await peer.aclose()
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(script, peer)
-        async with connect_stream(peer.connect_stream()) as client:
-            await client.send("/queue/a", b"1")
+    async with client_talking_to(script, **OPTIONS) as client:
+        await client.send("/queue/a", b"1")
 
 
-async def test_connect_when_the_server_refuses_in_lower_case_then_its_words_are_in_the_error(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_connect_when_the_server_refuses_in_lower_case_then_its_words_are_in_the_error() -> None:
     """Row draft-LEN-3."""
 
     async def script(peer: ScriptedPeer) -> None:

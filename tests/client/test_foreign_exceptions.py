@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 import pytest
 import trio
-import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of
+from tests.client.connecting import Credentials
+from tests.kit.loops import on_loops
 from trio_stomp import Client, DecodeError, Hooks, Message, Retry
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 Handler = Callable[[Message], Coroutine[object, object, object]]
 ONCE = Retry(attempts=1)
@@ -73,11 +77,7 @@ async def _work_one(client: Client, handler: Handler, retry: Retry = ONCE) -> No
 
 @pytest.mark.parametrize(("handler", "name"), [(handle, "handle"), (handle_in_tasks, "handle_in_tasks")])
 async def test_log_when_a_handler_fails_then_each_attempt_has_its_whole_traceback(
-    client: Client,
-    caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
-    handler: Handler,
-    name: str,
+    client: Client, caplog: pytest.LogCaptureFixture, handler: Handler, name: str
 ) -> None:
     caplog.set_level(logging.INFO, "trio_stomp")
     await _work_one(client, handler, TWICE)
@@ -93,7 +93,7 @@ async def test_log_when_a_handler_fails_then_each_attempt_has_its_whole_tracebac
 
 
 async def test_log_when_a_body_cannot_be_decoded_then_its_traceback_is_whole(
-    client: Client, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No function of the program has run, so there is nothing to begin with."""
     await client.send("/queue/jobs", "{", content_type="application/json", receipt=True)
@@ -106,7 +106,7 @@ async def test_log_when_a_body_cannot_be_decoded_then_its_traceback_is_whole(
 
 
 async def test_log_when_a_handler_fails_after_it_has_settled_then_with_its_traceback(
-    client: Client, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def settle(message: Message) -> None:
         await message.ack()
@@ -120,11 +120,7 @@ async def test_log_when_a_handler_fails_after_it_has_settled_then_with_its_trace
 
 @pytest.mark.parametrize("error", [Unprintable(), ExceptionGroup("some", [Unprintable(), Frozen()])])
 async def test_work_when_an_exception_cannot_be_printed_then_its_message_is_dead_lettered_and_the_pool_goes_on(
-    broker: Broker,
-    client: Client,
-    caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
-    error: Exception,
+    broker: Broker, client: Client, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     caplog.set_level(logging.INFO, "trio_stomp")
     await _work_one(client, _raiser(error), TWICE)
@@ -134,14 +130,8 @@ async def test_work_when_an_exception_cannot_be_printed_then_its_message_is_dead
 
 
 @pytest.mark.parametrize("error", [Unprintable(), Frozen()])
-async def test_work_when_there_is_no_dead_letter_then_that_same_exception_is_raised(
-    autojump_clock: trio.testing.MockClock, error: Exception
-) -> None:
-    options = BrokerOptions(server="RabbitMQ/3.13")
-    async with (
-        open_broker(listen=False, options=options) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+async def test_work_when_there_is_no_dead_letter_then_that_same_exception_is_raised(error: Exception) -> None:
+    async with client_of("RabbitMQ/3.13") as (client, _):
         await client.send("/queue/jobs", "1", receipt=True)
         async with client.subscribe("/queue/jobs") as jobs:
             with pytest.raises(type(error)) as caught:
@@ -159,16 +149,12 @@ class Odd:
         await trio.lowlevel.checkpoint()
 
 
-async def test_work_when_the_handler_itself_cannot_be_printed_then_it_works(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_the_handler_itself_cannot_be_printed_then_it_works(broker: Broker, client: Client) -> None:
     await _work_one(client, Odd())
     assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (0, 0)
 
 
-async def test_value_when_the_decoder_raises_something_that_cannot_be_printed_then_decode_error(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_value_when_the_decoder_raises_something_that_cannot_be_printed_then_decode_error(client: Client) -> None:
     def decode(_body: bytes) -> object:
         raise Unprintable
 
@@ -179,19 +165,16 @@ async def test_value_when_the_decoder_raises_something_that_cannot_be_printed_th
                 _ = message.value
 
 
-async def test_connect_when_credentials_raise_something_that_cannot_be_printed_then_connect_error() -> None:
-    async def credentials() -> tuple[str, str]:
-        await trio.lowlevel.checkpoint()
-        raise Unprintable
-
-    async with open_broker() as broker:
-        with pytest.raises(trio_stomp.ConnectError, match="credentials= failed"):
-            async with trio_stomp.connect(broker.url, credentials=credentials):
-                pass
+async def test_connect_when_credentials_raise_something_that_cannot_be_printed_then_connect_error(
+    broker: Broker,
+) -> None:
+    with pytest.raises(trio_stomp.ConnectError, match="credentials= failed"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), credentials=Credentials(Unprintable())):
+            pass
 
 
 async def test_hook_when_it_raises_something_that_cannot_be_printed_then_the_client_goes_on(
-    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Hooks):
         def received(self, peer: object, message: Message) -> None:
@@ -203,9 +186,7 @@ async def test_hook_when_it_raises_something_that_cannot_be_printed_then_the_cli
     assert broker.depth("/queue/jobs") == 0
 
 
-async def test_send_when_a_body_raises_something_that_cannot_be_printed_then_it_is_raised(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_send_when_a_body_raises_something_that_cannot_be_printed_then_it_is_raised(broker: Broker) -> None:
     async def pieces() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
         await trio.lowlevel.checkpoint()
         yield b"1"

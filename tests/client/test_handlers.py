@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import trio
-import trio.testing
 
+from tests.kit.loops import on_loops
 from trio_stomp import Client, Message
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 class Service:
@@ -71,9 +73,7 @@ WRONG: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_work_when_the_handler_is_not_async_then_type_error_with_an_idle_queue(
-    client: Client, autojump_clock: trio.testing.MockClock, name: str
-) -> None:
+async def test_work_when_the_handler_is_not_async_then_type_error_with_an_idle_queue(client: Client, name: str) -> None:
     async with client.subscribe("/queue/idle") as jobs:
         with pytest.raises(TypeError, match=r"not async|needs an async function"), trio.fail_after(1):
             await jobs.work(WRONG[name])  # type: ignore[arg-type]  # the mistake
@@ -89,9 +89,7 @@ def _right(service: RightService) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", _right(RightService()))
-async def test_work_when_the_handler_is_async_of_any_kind_then_it_is_awaited(
-    client: Client, autojump_clock: trio.testing.MockClock, name: str
-) -> None:
+async def test_work_when_the_handler_is_async_of_any_kind_then_it_is_awaited(client: Client, name: str) -> None:
     service = RightService()
     await client.send("/queue/jobs", "1", receipt=True)
     async with client.subscribe("/queue/jobs") as jobs:
@@ -101,7 +99,7 @@ async def test_work_when_the_handler_is_async_of_any_kind_then_it_is_awaited(
 
 
 async def test_work_when_the_handler_is_no_python_function_then_its_first_message_shows_whether_it_is_async(
-    client: Client, autojump_clock: trio.testing.MockClock
+    client: Client,
 ) -> None:
     await client.send("/queue/jobs", "1", receipt=True)
     async with client.subscribe("/queue/jobs") as jobs:

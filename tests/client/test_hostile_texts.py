@@ -15,13 +15,12 @@ from typing import Final
 
 import pytest
 import trio
-import trio.testing
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import trio_stomp
-from trio_stomp import AckMode, Client, DecodeError, LocalProtocolError, Message, StompError
+from trio_stomp import AckMode, StompError
 from trio_stomp.brokers import (
     ACTIVEMQ,
     RABBITMQ,
@@ -253,69 +252,3 @@ async def test_connect_when_the_answer_is_long_and_hostile_then_fails_in_linear_
             whole = min([await spent(SIZE) for _ in range(3)])
             quarter = min([await spent(SIZE // 4) for _ in range(3)])
             assert whole < HARMLESS * 2 or whole < GROWTH * quarter, f"{unit!r}: {whole:.3f} s, quarter {quarter:.3f} s"
-
-
-BODIES = {
-    "charset that is not linear": (b"a", "text/plain;charset=punycode"),
-    "charset that no Python knows": (b"a", "text/plain;charset=klingon"),
-    "charset that is no text": (b"a", "text/plain;charset=zlib"),
-    "content-type too long": (b"a", "text/plain;a=" + "b" * 2000),
-    "not what it says": (b"\xff", "text/plain"),
-}
-DOCUMENTS = {
-    **BODIES,
-    "nested too deep": (b"[" * 200_000, "application/json"),
-    "number too long": (b"1" * 10_000, "application/json"),
-    "not JSON": (b"{", "application/json"),
-}
-
-
-async def received(client: Client, body: bytes, content_type: str) -> Message:
-    await client.send("/queue/a", body, content_type=content_type)
-    async with client.subscribe("/queue/a") as subscription:
-        message = await anext(subscription)
-        await message.ack()
-        return message
-
-
-@pytest.mark.parametrize("case", BODIES)
-async def test_text_when_the_body_cannot_be_read_then_decode_failed_and_its_bytes_are_there(
-    client: Client, case: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    body, content_type = BODIES[case]
-    message = await received(client, body, content_type)
-
-    with pytest.raises(DecodeError, match=r"its bytes are in \.body$") as caught:
-        _ = message.text
-
-    assert len(str(caught.value)) < 500
-    assert message.body == body
-
-
-@pytest.mark.parametrize("case", DOCUMENTS)
-async def test_json_when_the_body_cannot_be_read_then_decode_failed_and_its_bytes_are_there(
-    client: Client, case: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    body, content_type = DOCUMENTS[case]
-    message = await received(client, body, content_type)
-
-    with pytest.raises(DecodeError, match=r"its bytes are in \.body$"):
-        message.json()
-
-    assert message.body == body
-
-
-async def test_value_when_the_charset_is_not_supported_then_bytes(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    message = await received(client, b"a", "text/plain;charset=punycode")
-
-    assert message.value == b"a"
-
-
-@pytest.mark.parametrize("content_type", ["text/plain;charset=punycode", "text/plain;a=" + "b" * 2000])
-async def test_send_when_text_has_a_charset_that_is_not_supported_then_says_to_send_bytes(
-    client: Client, content_type: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(LocalProtocolError, match=r"content-type .*; send bytes instead"):
-        await client.send("/queue/a", "text", content_type=content_type)

@@ -14,7 +14,7 @@ import pytest
 import trio_stomp
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.wire import Wire
-from trio_stomp import HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
+from trio_stomp import Client, HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -36,17 +36,16 @@ def publish(broker: Broker, destination: str, count: int, size: int = 10) -> Non
         broker.publish(destination, b"%0*d" % (size, number))
 
 
-async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(broker: Broker) -> None:
+async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(broker: Broker, client: Client) -> None:
     """The deadlock: a held reader holds back the RECEIPT that the consumer needs to free the buffer."""
     publish(broker, "/queue/a", 500, size=1000)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
-            with anyio.fail_after(60):
-                for number in range(500):
-                    message = await anext(subscription)
-                    assert int(message.body) == number
-                    await client.send("/queue/b", message.body, receipt=True)
-        assert broker.depth("/queue/b") == 500
+    async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
+        with anyio.fail_after(60):
+            for number in range(500):
+                message = await anext(subscription)
+                assert int(message.body) == number
+                await client.send("/queue/b", message.body, receipt=True)
+    assert broker.depth("/queue/b") == 500
 
 
 async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go_on() -> None:
@@ -107,28 +106,24 @@ async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_b
     assert arrived.count(b"y" * 15_000) == 50
 
 
-async def test_full_buffer_when_its_consumer_awaits_a_reply_then_both_go_on(broker: Broker) -> None:
+async def test_full_buffer_when_its_consumer_awaits_a_reply_then_both_go_on(broker: Broker, client: Client) -> None:
     async def serve() -> None:
         async with (
             trio_stomp.connect_stream(broker.connect_stream()) as service,
             service.subscribe("/queue/questions", ack="auto") as questions,
         ):
             async for question in questions:
-                await service.send(question.headers["reply-to"], question.body, headers=reply_headers(question))
-
-    def reply_headers(question: trio_stomp.Message) -> dict[str, str]:
-        return {"correlation-id": question.headers["correlation-id"]}
+                await question.reply(question.body)
 
     async with anyio.create_task_group() as group:
         group.start_soon(serve)
-        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
-                publish(broker, "/queue/a", 500, size=1000)
-                with anyio.fail_after(60):
-                    for number in range(500):
-                        message = await anext(subscription)
-                        reply = await client.request("/queue/questions", message.body, timeout=30)
-                        assert int(reply.body) == number
+        async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
+            publish(broker, "/queue/a", 500, size=1000)
+            with anyio.fail_after(60):
+                for number in range(500):
+                    message = await anext(subscription)
+                    reply = await client.request("/queue/questions", message.body, timeout=30)
+                    assert int(reply.body) == number
         group.cancel_scope.cancel()
 
 
@@ -150,12 +145,11 @@ async def test_memory_when_only_a_reply_is_awaited_then_the_reader_is_held_at_th
             assert int((await anext(subscription)).body) == number
 
 
-async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(broker: Broker) -> None:
+async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(
+    broker: Broker, client: Client
+) -> None:
     publish(broker, "/queue/a", 5000, size=1000)
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
-    ):
+    async with client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription:
         await anyio.sleep(100)
         statistics = client.statistics()
         assert statistics.reads_paused >= 1
@@ -230,11 +224,10 @@ async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_
     assert await waiting_bytes_and_held(Limits(undelivered_bytes=4 * enough - 1)) == (enough, 1)
 
 
-async def test_memory_when_the_subscription_that_holds_the_reader_is_left_then_the_others_go_on(broker: Broker) -> None:
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/b", ack="auto") as other,
-    ):
+async def test_memory_when_the_subscription_that_holds_the_reader_is_left_then_the_others_go_on(
+    broker: Broker, client: Client
+) -> None:
+    async with client.subscribe("/queue/b", ack="auto") as other:
         async with client.subscribe("/queue/a", ack="auto", prefetch=10):
             publish(broker, "/queue/a", 5000, size=1000)
             await anyio.sleep(10)
@@ -306,35 +299,28 @@ async def test_watchdog_when_the_reader_was_held_before_then_it_still_finds_a_de
 async def test_receipts_when_they_come_in_reverse_then_each_finds_its_own(broker: Broker) -> None:
     """Row draft-RCPT-5."""
     broker.faults.plan(ReverseReceipts(group=5))
-    done: list[int] = []
-
-    async def send(client: trio_stomp.Client, number: int) -> None:
-        await client.send("/queue/a", b"%d" % number, receipt=True)
-        done.append(number)
-
     async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=1) as client:
         with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
-                for number in range(5):
-                    group.start_soon(send, client, number)
-    assert sorted(done) == [0, 1, 2, 3, 4]
+                for _ in range(5):
+                    group.start_soon(partial(client.send, "/queue/a", b"", receipt=True))
 
 
-async def test_receipt_when_it_never_comes_then_a_timeout_leaves_nothing_behind(broker: Broker) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        broker.faults.now(SwallowReceipts())
-        with pytest.raises(TimeoutError), anyio.fail_after(5):
-            await client.send("/queue/a", b"1", receipt=True)
-        assert client.statistics().receipts_pending == 0
-        await client.send("/queue/a", b"2", receipt=True)
+async def test_receipt_when_it_never_comes_then_a_timeout_leaves_nothing_behind(broker: Broker, client: Client) -> None:
+    broker.faults.now(SwallowReceipts())
+    with pytest.raises(TimeoutError), anyio.fail_after(5):
+        await client.send("/queue/a", b"1", receipt=True)
+    assert client.statistics().receipts_pending == 0
+    await client.send("/queue/a", b"2", receipt=True)
     assert broker.depth("/queue/a") == 2
 
 
-async def test_subscriptions_when_one_consumer_is_stuck_in_client_mode_then_the_other_goes_on(broker: Broker) -> None:
+async def test_subscriptions_when_one_consumer_is_stuck_in_client_mode_then_the_other_goes_on(
+    broker: Broker, client: Client
+) -> None:
     publish(broker, "/queue/stuck", 1000)
     publish(broker, "/queue/busy", 1000)
     async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/stuck", prefetch=5) as stuck,
         client.subscribe("/queue/busy", prefetch=5) as busy,
     ):

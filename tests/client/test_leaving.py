@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import RawHost, reconnecting
-from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect, RemoteProtocolError
+from trio_stomp import BrokerError, ConnectionLost, Reconnect, RemoteProtocolError
 from trio_stomp.types import Command, Frame
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 RECONNECT = Reconnect(first_delay=0.1, random=lambda: 1.0)
 
 
-@asynccontextmanager
-async def refusing(nursery: trio.Nursery, reconnect: Reconnect | None) -> AsyncGenerator[Client]:
-    """A client of a broker that answers each SEND to /queue/closed with an ERROR and closes."""
+@pytest.fixture
+async def refusing() -> AsyncGenerator[RawHost]:
+    """A broker that answers each SEND to /queue/closed with an ERROR and closes."""
 
     async def serve(stream: trio.abc.Stream, _number: int) -> None:
         peer = Peer(stream, PeerOptions())
@@ -36,67 +39,67 @@ async def refusing(nursery: trio.Nursery, reconnect: Reconnect | None) -> AsyncG
         peer.on[Command.SEND] = take
         await peer.serve()
 
-    async with reconnecting(RawHost(serve, nursery), reconnect=reconnect) as client:
-        yield client
+    async with trio.open_nursery() as nursery:
+        yield RawHost(serve, nursery)
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("reconnect", [None, RECONNECT])
 @pytest.mark.parametrize("explicitly", [False, True])
 async def test_leaving_when_a_plain_send_is_refused_meanwhile_then_broker_error(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, reconnect: Reconnect | None, *, explicitly: bool
+    refusing: RawHost, reconnect: Reconnect | None, *, explicitly: bool
 ) -> None:
     with pytest.raises(BrokerError, match="access refused"):
-        async with refusing(nursery, reconnect) as client:
+        async with reconnecting(refusing, reconnect=reconnect) as client:
             await client.send("/queue/closed", b"")
             if explicitly:
                 await client.disconnect()
 
 
+@pytest.mark.parametrize("explicitly", [False, True])
+@pytest.mark.parametrize("in_a_file", [False, True])
 async def test_leaving_when_a_plain_send_was_refused_and_the_client_has_reconnected_then_broker_error(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    refusing: RawHost, *, in_a_file: bool, explicitly: bool
 ) -> None:
     with pytest.raises(BrokerError, match="access refused"):
-        async with refusing(nursery, RECONNECT) as client:
-            await client.send("/queue/closed", b"")
+        async with reconnecting(refusing, reconnect=RECONNECT) as client:
+            await client.send("/queue/closed", io.BytesIO(b"x") if in_a_file else b"x")
             await trio.sleep(5)
             await client.send("/queue/open", b"", receipt=True)
+            if explicitly:
+                await client.disconnect()
+                pytest.fail("nothing was raised")
 
 
 async def test_leaving_when_the_refused_message_was_a_confirmed_one_then_only_its_send_raises(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    refusing: RawHost,
 ) -> None:
-    async with refusing(nursery, RECONNECT) as client:
+    async with reconnecting(refusing, reconnect=RECONNECT) as client:
         with pytest.raises(BrokerError):
             await client.send("/queue/closed", b"", receipt=True)
         await client.send("/queue/open", b"", receipt=True)
 
 
-async def test_leaving_when_a_plain_send_was_not_to_blame_then_nothing_is_raised(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with refusing(nursery, RECONNECT) as client:
+async def test_leaving_when_a_plain_send_was_not_to_blame_then_nothing_is_raised(refusing: RawHost) -> None:
+    async with reconnecting(refusing, reconnect=RECONNECT) as client:
         await client.send("/queue/open", b"")
         # Refused twice: in the first place, when the plain one may be to blame, and alone on the next connection.
         with pytest.raises(BrokerError):
             await client.send("/queue/closed", b"", receipt=True)
 
 
-async def test_leaving_when_a_call_has_raised_the_refusal_then_not_again(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with refusing(nursery, None) as client:
+async def test_leaving_when_a_call_has_raised_the_refusal_then_not_again(refusing: RawHost) -> None:
+    async with reconnecting(refusing, reconnect=None) as client:
         await client.send("/queue/closed", b"")
         await trio.sleep(1)
         with pytest.raises(BrokerError):
             await client.send("/queue/open", b"")
 
 
-async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_note(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_note(refusing: RawHost) -> None:
     own = KeyError("own")
     with pytest.raises(KeyError) as caught:
-        async with refusing(nursery, RECONNECT) as client:
+        async with reconnecting(refusing, reconnect=RECONNECT) as client:
             await client.send("/queue/closed", b"")
             await trio.sleep(5)
             raise own
@@ -106,17 +109,10 @@ async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_no
 
 @pytest.mark.parametrize("explicitly", [False, True])
 @pytest.mark.parametrize("backlog", [0, 1_000_000])
-async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, backlog: int, *, explicitly: bool
-) -> None:
+async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(backlog: int, *, explicitly: bool) -> None:
     """The program computes without a checkpoint, so nothing has read what came."""
     ours, theirs = trio.testing.memory_stream_pair()
-
-    @nursery.start_soon
-    async def _accept() -> None:
-        await theirs.receive_some()
-        await theirs.send_all(CONNECTED)
-
+    await theirs.send_all(CONNECTED)
     with pytest.raises(ConnectionLost, match="the broker closed it"):
         async with trio_stomp.connect_stream(ours) as client:
             await trio.testing.wait_all_tasks_blocked()
@@ -126,9 +122,7 @@ async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(
                 await client.disconnect()
 
 
-async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason_is_raised(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason_is_raised() -> None:
     """No call of the program was waiting: what its own tasks saw does not count."""
 
     async def serve(stream: trio.abc.Stream, number: int) -> None:
@@ -139,10 +133,9 @@ async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason
             peer.on[Command.SEND] = lambda _: peer.hang_up()
         await peer.serve()
 
-    with pytest.raises(RemoteProtocolError, match="NONSENSE"):
-        async with (
-            reconnecting(RawHost(serve, nursery), reconnect=RECONNECT) as client,
-            client.subscribe("/queue/a", ack="auto"),
-        ):
-            await client.send("/queue/a", b"")
-            await trio.sleep(60)
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(RemoteProtocolError, match="NONSENSE"):
+            async with reconnecting(RawHost(serve, nursery), reconnect=RECONNECT) as client:
+                async with client.subscribe("/queue/a", ack="auto"):
+                    await client.send("/queue/a", b"")
+                    await trio.sleep(60)

@@ -28,23 +28,8 @@ async def test_connect_when_left_well_then_disconnect_was_exchanged(broker: Brok
         await client.send("/queue/a", b"1")
     assert broker.statistics().received[Command.DISCONNECT] == 1
     assert broker.depth("/queue/a") == 1
-
-
-async def test_connect_stream_when_connected_then_its_endpoint_names_no_host(  # noqa: ASYNC124  # the fixtures need trio
-    client: Client,
-) -> None:
-    assert client.state.endpoint == "the program's own stream"
-
-
-async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_was_dialed(broker: Broker) -> None:
-    misspelled = {"heartbeat": (1, 1)}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
-        async with trio_stomp.connect("stomp://127.0.0.1:1", **misspelled):  # type: ignore[arg-type]  # what is refused
-            pytest.fail("connected")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **misspelled):  # type: ignore[arg-type]  # as above
-            pytest.fail("connected")
-    assert broker.statistics().received.get(Command.CONNECT, 0) == 0
+    with pytest.raises(ConnectionClosed):
+        await client.send("/queue/a", b"2")
 
 
 async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the_link_is_closed(broker: Broker) -> None:
@@ -83,30 +68,21 @@ async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(brok
             await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_connect_when_the_loss_was_noticed_then_leaving_does_not_raise_it_again(broker: Broker) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        broker.drop_connections()
-        await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(ConnectionLost):
-            await client.send("/queue/a", b"1")
-        with pytest.raises(ConnectionLost):
-            async with client.subscribe("/queue/a"):
-                raise AssertionError
-        assert client.state.phase is Phase.CLOSED
-
-
-async def test_failure_when_it_is_raised_again_then_each_time_as_an_exception_of_its_own(broker: Broker) -> None:
+async def test_failure_when_it_is_raised_again_then_each_time_as_an_exception_of_its_own(
+    broker: Broker, client: Client
+) -> None:
+    """And leaving does not raise it once more."""
     raised: list[ConnectionLost] = []
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        broker.drop_connections()
-        await trio.testing.wait_all_tasks_blocked()
-        for _ in range(2):
-            with pytest.raises(ConnectionLost) as caught:
-                try:
-                    int("unrelated")
-                except ValueError:
-                    await client.send("/queue/a", b"1")
-            raised.append(caught.value)
+    broker.drop_connections()
+    await trio.testing.wait_all_tasks_blocked()
+    for _ in range(2):
+        with pytest.raises(ConnectionLost) as caught:
+            try:
+                int("unrelated")
+            except ValueError:
+                await client.send("/queue/a", b"1")
+        raised.append(caught.value)
+    assert client.state.phase is Phase.CLOSED
     first, second = raised
     assert first is not second
     assert str(first) == str(second)
@@ -114,35 +90,6 @@ async def test_failure_when_it_is_raised_again_then_each_time_as_an_exception_of
     # Neither traceback has grown by the other, and what was being handled has nothing to do with it.
     assert len(traceback.extract_tb(first.__traceback__)) == len(traceback.extract_tb(second.__traceback__))
     assert "unrelated" not in "".join(traceback.format_exception(second))
-
-
-async def test_connect_when_the_body_raises_and_the_loss_was_not_noticed_then_it_goes_along_as_a_note(
-    broker: Broker,
-) -> None:
-    raised = BodyError()
-    with pytest.raises(BodyError) as caught:
-        async with trio_stomp.connect_stream(broker.connect_stream()):
-            broker.drop_connections()
-            await trio.testing.wait_all_tasks_blocked()
-            raise raised
-    assert caught.value is raised
-    assert "the connection had failed" in caught.value.__notes__[0]
-
-
-async def test_connect_when_left_then_no_task_is_left(broker: Broker) -> None:
-    before = trio.lowlevel.current_statistics().tasks_living
-    async with trio_stomp.connect_stream(broker.connect_stream()):
-        pass
-    await broker.wait_until(lambda: broker.statistics().open_connections == 0)
-    await trio.testing.wait_all_tasks_blocked()
-    assert trio.lowlevel.current_statistics().tasks_living <= before
-
-
-async def test_client_when_used_after_the_block_then_connection_closed(broker: Broker) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        pass
-    with pytest.raises(ConnectionClosed):
-        await client.send("/queue/a", b"1")
 
 
 @pytest.mark.parametrize("end", ["return", "raise", "cancel"])

@@ -8,13 +8,15 @@ from contextlib import suppress
 
 import pytest
 import trio
-import trio.testing
 
 import trio_stomp
 from tests.client.connecting import Credentials
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import reconnecting
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
 from trio_stomp.types import Command
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +46,6 @@ async def _fail(_client: trio_stomp.Client) -> None:
 async def test_log_when_the_program_leaves_then_nothing_above_debug(
     broker: Broker,
     caplog: pytest.LogCaptureFixture,
-    autojump_clock: trio.testing.MockClock,
     end: Callable[[trio_stomp.Client], Awaitable[None]],
     *,
     reconnects: bool,
@@ -57,7 +58,7 @@ async def test_log_when_the_program_leaves_then_nothing_above_debug(
 
 
 async def test_log_when_connected_again_then_once_with_the_host_and_what_was_restored(
-    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with reconnecting(broker) as client, client.subscribe("/queue/a"), client.subscribe("/queue/b"):
         broker.faults.now(DropLink())
@@ -69,7 +70,7 @@ async def test_log_when_connected_again_then_once_with_the_host_and_what_was_res
 
 
 async def test_log_when_messages_are_sent_again_then_it_counts_them(
-    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with reconnecting(broker) as client, client.publisher() as publisher:
         broker.faults.now(SwallowReceipts(command=Command.SEND))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Unpack
 
 import pytest
@@ -16,6 +17,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.ways import EACH_WAY, Send
 from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.streams import ByteStream
@@ -27,6 +29,7 @@ from trio_stomp import (
     Message,
     OutcomeUnknown,
     Reconnect,
+    Retry,
     StaleMessage,
     StompError,
     Subscription,
@@ -42,6 +45,9 @@ pytestmark = [pytest.mark.anyio, on_loops("trio")]
 FAIL_BACK_AFTER: Final = 10.0
 # A receipt that comes this late leaves time to look at each stage.
 DELAY: Final = 4.0
+LATE_SEND: Final = DelayReceipts(command=Command.SEND, seconds=FAIL_BACK_AFTER + DELAY)
+LATE_DISCONNECT: Final = DelayReceipts(command=Command.DISCONNECT, seconds=DELAY)
+ONCE: Final = Retry(attempts=1)
 
 
 @dataclass(kw_only=True)
@@ -82,11 +88,12 @@ class Hosts:
 
 
 @asynccontextmanager
-async def hosts(server: str | None = None, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Hosts]:
+async def hosts(
+    server: str | None = None, make_second: type[Host] = Host, **options: Unpack[ConnectOptions]
+) -> AsyncGenerator[Hosts]:
     chosen = BrokerOptions() if server is None else BrokerOptions(server=server)
     async with open_broker(listen=False, options=chosen) as preferred, open_broker(listen=False, options=chosen) as old:
-        first, second = Host(preferred), Host(old)
-        first.refuses = True
+        first, second = Host(preferred, refuses=True), make_second(old)
         options.setdefault("reconnect", Reconnect(first_delay=0.5, fail_back_after=FAIL_BACK_AFTER, random=lambda: 1.0))
         async with reconnecting(first, second, **options) as client:
             first.refuses = False
@@ -94,20 +101,13 @@ async def hosts(server: str | None = None, **options: Unpack[ConnectOptions]) ->
 
 
 @asynccontextmanager
-async def pending_send(client: Client) -> AsyncGenerator[None]:
+async def pending_send(of: Hosts, late: Fault = LATE_SEND) -> AsyncGenerator[None]:
     """Keep the move before its DISCONNECT: a message is on its way, and its RECEIPT comes late."""
+    of.old.faults.now(late)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(send_and_wait, client)
+        nursery.start_soon(partial(of.client.send, "/queue/pending", b"", receipt=True))
         await trio.testing.wait_all_tasks_blocked()
         yield
-
-
-async def send_and_wait(client: Client) -> None:
-    await client.send("/queue/pending", b"", receipt=True)
-
-
-LATE_SEND: Final = DelayReceipts(command=Command.SEND, seconds=FAIL_BACK_AFTER + DELAY)
-LATE_DISCONNECT: Final = DelayReceipts(command=Command.DISCONNECT, seconds=DELAY)
 
 
 async def take(of: Hosts, subscription: Subscription, body: bytes = b"job") -> Message:
@@ -144,8 +144,7 @@ Settle = Callable[[Message, Hosts, Subscription], Awaitable[None]]
 async def test_ack_when_it_comes_before_disconnect_then_it_takes_effect(settle: Settle) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
-        of.old.faults.now(LATE_SEND)
-        async with pending_send(of.client):
+        async with pending_send(of):
             await of.move()
             assert not message.is_stale
             await settle(message, of, subscription)
@@ -225,8 +224,7 @@ async def test_iteration_when_the_client_moves_then_it_waits_and_goes_on_at_the_
                 async with message:
                     got.append(message.body)
 
-        of.old.faults.now(LATE_SEND)
-        async with pending_send(of.client), trio.open_nursery() as nursery:
+        async with pending_send(of), trio.open_nursery() as nursery:
             await of.move()
             nursery.start_soon(consume)
             # This ACK gives the broker credit for more, and what it sends now would be stale in a moment.
@@ -311,8 +309,7 @@ async def test_work_when_a_message_fails_for_good_after_disconnect_then_it_comes
         of.preferred.publish("/queue/a", b"good")
         of.old.faults.now(LATE_DISCONNECT)
         with trio.move_on_after(30):
-            retry = trio_stomp.Retry(attempts=1)
-            await subscription.work(failing_on_poison(handled), retry=retry, dead_letter=dead_letter)
+            await subscription.work(failing_on_poison(handled), retry=ONCE, dead_letter=dead_letter)
         assert handled == [b"good"]
         assert of.old.depth("/queue/a") == 1
 
@@ -323,11 +320,9 @@ async def test_work_when_a_message_becomes_stale_while_its_dead_letter_waits_for
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         of.old.publish("/queue/a", b"poison")
         of.preferred.publish("/queue/a", b"good")
-        of.old.faults.now(LATE_SEND)
-        async with pending_send(of.client):
+        async with pending_send(of):
             with trio.move_on_after(30):
-                retry = trio_stomp.Retry(attempts=1)
-                await subscription.work(failing_on_poison(handled), retry=retry, dead_letter="/queue/dead")
+                await subscription.work(failing_on_poison(handled), retry=ONCE, dead_letter="/queue/dead")
         assert handled == [b"good"]
         assert of.old.depth("/queue/a") == 1
         assert of.preferred.depth("/queue/dead") == 0
@@ -336,43 +331,13 @@ async def test_work_when_a_message_becomes_stale_while_its_dead_letter_waits_for
 # --- sending ----------------------------------------------------------------------------------------------------------
 
 
-async def plainly(client: Client) -> None:
-    await client.send("/queue/new", b"")
-
-
-async def confirmed(client: Client) -> None:
-    await client.send("/queue/new", b"", receipt=True)
-
-
-async def published(client: Client) -> None:
-    async with client.publisher() as publisher:
-        await publisher.send("/queue/new", b"")
-
-
-async def in_bulk(client: Client) -> None:
-    await client.send_many([trio_stomp.OutgoingMessage("/queue/new", b"")], receipt=True)
-
-
-async def in_transaction(client: Client) -> None:
-    async with client.transaction() as transaction:
-        await transaction.send("/queue/new", b"")
-
-
-async def as_request(client: Client) -> None:
-    with pytest.raises(trio_stomp.RequestTimeout):
-        await client.request("/queue/new", b"", timeout=30)
-
-
 @pytest.mark.parametrize("late", [LATE_SEND, LATE_DISCONNECT])
-@pytest.mark.parametrize("send", [plainly, confirmed, published, in_bulk, in_transaction, as_request])
-async def test_send_when_the_move_has_begun_then_it_waits_for_the_next_host(
-    send: Callable[[Client], Awaitable[None]], late: DelayReceipts
-) -> None:
+@pytest.mark.parametrize("send", EACH_WAY)
+async def test_send_when_the_move_has_begun_then_it_waits_for_the_next_host(send: Send, late: DelayReceipts) -> None:
     async with hosts() as of:
-        of.old.faults.now(late)
-        async with pending_send(of.client):
+        async with pending_send(of, late):
             await of.move()
-            await send(of.client)
+            await send(of.client, "/queue/new", b"")
             assert of.client.state.endpoint == "stomp://h0:61613"
             await of.client.send("/queue/other", b"", receipt=True)
         assert (of.old.depth("/queue/new"), of.preferred.depth("/queue/new")) == (0, 1)
@@ -391,8 +356,7 @@ async def test_leaving_a_subscription_when_the_move_has_begun_then_it_gives_back
     late: DelayReceipts,
 ) -> None:
     async with hosts() as of:
-        of.old.faults.now(late)
-        async with pending_send(of.client):
+        async with pending_send(of, late):
             async with of.client.subscribe("/queue/a") as subscription:
                 await take(of, subscription)
                 of.old.publish("/queue/a", b"fetched ahead")
@@ -427,8 +391,7 @@ async def test_request_when_its_reply_comes_before_the_old_host_is_left_then_it_
         async def ask() -> None:
             texts.append((await of.client.request("/queue/a", b"?", timeout=60)).text)
 
-        of.old.faults.now(LATE_SEND)
-        async with pending_send(of.client), trio.open_nursery() as nursery:
+        async with pending_send(of), trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             await of.move()
             (request,) = of.old.messages("/queue/a")
@@ -451,8 +414,7 @@ async def test_browser_when_its_end_came_before_the_move_then_it_ends_well() -> 
 async def test_transaction_when_committed_before_disconnect_then_it_takes_effect() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
-        of.old.faults.now(LATE_SEND)
-        async with pending_send(of.client):
+        async with pending_send(of):
             async with of.client.transaction() as transaction:
                 await of.move()
                 await transaction.send("/queue/b", b"1")
@@ -536,8 +498,7 @@ async def test_commit_when_its_receipt_never_comes_then_the_outcome_is_unknown()
 
 async def test_leaving_when_a_message_is_unconfirmed_at_the_old_host_then_the_next_one_confirms_it() -> None:
     async with hosts(disconnect_timeout=10) as of:
-        of.old.faults.now(SwallowReceipts(command=Command.SEND))
-        async with pending_send(of.client):
+        async with pending_send(of, SwallowReceipts(command=Command.SEND)):
             await of.move()
             # The old host keeps its RECEIPT to itself until the move gives up waiting for it.
             await trio.sleep(5)
@@ -564,17 +525,9 @@ async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still
             links.append(TappedStream(await super().open_stream()))
             return links[-1]
 
-    async with open_broker(listen=False) as preferred, open_broker(listen=False) as old:
-        first, second = Host(preferred), Tapped(old)
-        first.refuses = True
-        policy = Reconnect(fail_back_after=FAIL_BACK_AFTER)
-        async with reconnecting(first, second, reconnect=policy) as client:
-            first.refuses = False
-            old.faults.now(LATE_SEND)
-            async with pending_send(client):
-                await trio.sleep_until(FAIL_BACK_AFTER + 0.5)
-                assert preferred.sessions
-                assert await client.disconnect() is DisconnectResult.CLOSED
+    async with hosts(make_second=Tapped) as of, pending_send(of):
+        await of.move()
+        assert await of.client.disconnect() is DisconnectResult.CLOSED
     (link,) = links
     assert b"DISCONNECT" in link.sent, attempt
 
@@ -584,8 +537,7 @@ async def test_move_when_cancelled_then_both_links_are_closed_at_once(late: Dela
     of: Hosts | None = None
     with trio.move_on_after(FAIL_BACK_AFTER + 1) as scope:
         async with hosts() as of:
-            of.old.faults.now(late)
-            async with pending_send(of.client), of.client.subscribe("/queue/a"):
+            async with pending_send(of, late), of.client.subscribe("/queue/a"):
                 await trio.sleep_forever()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(FAIL_BACK_AFTER + 1)
@@ -600,8 +552,7 @@ async def test_move_when_the_old_link_is_lost_meanwhile_then_the_client_goes_on_
 ) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
-        of.old.faults.now(late)
-        async with pending_send(of.client):
+        async with pending_send(of, late):
             await of.move()
             of.old.faults.now(DropLink())
             await of.arrive()
@@ -614,8 +565,7 @@ async def test_move_when_the_old_link_is_lost_meanwhile_then_the_client_goes_on_
 
 async def test_move_when_both_hosts_are_gone_then_the_client_comes_back_when_one_is() -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
-        of.old.faults.now(LATE_SEND)
-        async with pending_send(of.client):
+        async with pending_send(of):
             await of.move()
             of.first.refuses = of.second.refuses = True
             of.preferred.faults.now(DropLink())

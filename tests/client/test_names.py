@@ -44,8 +44,7 @@ async def test_type_when_asked_then_the_one_that_users_import(
             @nursery.start_soon
             async def _answer() -> None:
                 async with await anext(questions) as question:
-                    known = {"correlation-id": question.headers["correlation-id"]}
-                    await client.send(question.headers["reply-to"], "y", headers=known)
+                    await question.reply("y")
 
             reply = await client.request("/queue/questions", "?", timeout=5)
         assert type(reply) is trio_stomp.Message
@@ -85,3 +84,13 @@ def test_outgoing_message_when_an_option_is_wrong_then_refused_where_it_is_writt
         trio_stomp.OutgoingMessage("/queue/a", b"", ttl=-1)
     message = trio_stomp.OutgoingMessage("/queue/a", b"", ttl=1, persistent=True)
     assert (message.ttl, message.persistent) == (1, True)
+
+
+def test_message_when_constructed_by_a_program_then_it_says_where_messages_come_from() -> None:
+    with pytest.raises(TypeError, match="a Message cannot be constructed: take it from a Subscription"):
+        trio_stomp.Message(b"body", "/queue/a")  # type: ignore[arg-type]  # what a program without type checker would do
+
+
+def test_subscription_when_constructed_by_a_program_then_it_says_how_to_subscribe() -> None:
+    with pytest.raises(TypeError, match=r"a Subscription cannot be constructed: use async with client\.subscribe"):
+        trio_stomp.Subscription()

@@ -42,14 +42,10 @@ async def refusal(urls: object, **options: object) -> str:
     [
         ({"versions": ["1.3"]}, "versions must be a list of 1.0, 1.1, 1.2"),
         ({"versions": []}, "at least one, or ['draft']"),
-        ({"versions": "draft"}, "must be a list"),
         ({"versions": "1.2"}, "must be a list"),
         ({"versions": 1.2}, "versions must be a list of 1.0, 1.1, 1.2, at least one, or ['draft']; got 1.2"),
         ({"heart_beat": (-1, 0)}, "heart-beat intervals must be seconds of at least 0"),
         ({"heart_beat": (float("inf"), 0)}, "heart-beat intervals"),
-        ({"heart_beat": "10"}, "heart_beat must be a pair of seconds, such as (10, 10), got '10'"),
-        ({"heart_beat": (1, 2, 3)}, "heart_beat must be a pair of seconds, such as (10, 10), got (1, 2, 3)"),
-        ({"heart_beat": 10}, "sent and received, got 10: use heart_beat=(10, 10)"),
         ({"heart_beat_margin": 0.5}, "heart_beat_margin must be at least 1"),
         ({"heart_beat_margin": "2"}, "heart_beat_margin must be at least 1 interval, got '2'"),
         ({"connect_timeout": 0}, "connect_timeout must be more than 0"),
@@ -67,7 +63,6 @@ async def refusal(urls: object, **options: object) -> str:
         ({"proxy": 5}, "proxy URL must be a str"),
         ({"limits": 5}, "limits must be Limits, got 5"),
         ({"outbox_bytes": 0}, "outbox_bytes must be an int of at least 1, got 0"),
-        ({"outbox_bytes": 1.5}, "outbox_bytes must be an int of at least 1, got 1.5"),
         ({"unconfirmed_messages": -1}, "unconfirmed_messages must be an int of at least 1, got -1"),
         ({"unconfirmed_bytes": True}, "unconfirmed_bytes must be an int of at least 1, got True"),
         (

@@ -39,8 +39,18 @@ pytestmark = [pytest.mark.anyio, on_loops("trio")]
 TEMPORARY = ("broker is starting", "connection limit of virtual host '/' reached", "upgrade to version 4", "")
 
 
-def credentialed(passcode: str) -> BrokerOptions:
-    return BrokerOptions(logins={"me": passcode})
+@pytest.fixture
+async def good() -> AsyncGenerator[Broker]:
+    """A broker for a user whose passcode is good."""
+    async with open_broker(listen=False, options=BrokerOptions(logins={"me": "good"})) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def bad() -> AsyncGenerator[Broker]:
+    """A broker that refuses this user."""
+    async with open_broker(listen=False, options=BrokerOptions(logins={"me": "other"})) as opened:
+        yield opened
 
 
 async def connected_again(client: Client, broker: Broker) -> None:
@@ -63,7 +73,7 @@ async def connected_again(client: Client, broker: Broker) -> None:
     ],
 )
 async def test_credentials_when_they_fail_in_an_outage_then_the_attempt_has_failed_and_another_follows(
-    error: Exception,
+    error: Exception, good: Broker
 ) -> None:
     credentials = Credentials(("me", "good"), error, error, error, error, error)
     states: list[ConnectionState] = []
@@ -72,13 +82,12 @@ async def test_credentials_when_they_fail_in_an_outage_then_the_attempt_has_fail
         async for state in client.state_changes():
             states.append(state)  # noqa: PERF401  # the loop is cancelled, and a list that it builds would go with it
 
-    async with open_broker(listen=False, options=credentialed("good")) as broker:
-        async with reconnecting(broker, credentials=credentials) as client, trio.open_nursery() as nursery:
-            nursery.start_soon(watch, client)
-            await trio.testing.wait_all_tasks_blocked()
-            broker.faults.now(DropLink())
-            await connected_again(client, broker)
-            nursery.cancel_scope.cancel()
+    async with reconnecting(good, credentials=credentials) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(watch, client)
+        await trio.testing.wait_all_tasks_blocked()
+        good.faults.now(DropLink())
+        await connected_again(client, good)
+        nursery.cancel_scope.cancel()
     _lost, *failed = [state.cause for state in states if state.phase is Phase.LOST]
     assert len(failed) == 5
     for cause in failed:
@@ -100,8 +109,7 @@ async def test_credentials_when_they_fail_and_the_policy_gives_up_then_their_err
 
 async def test_credentials_when_they_fail_while_moving_back_then_the_connection_stays(broker: Broker) -> None:
     async with open_broker(listen=False) as other:
-        first, second = Host(broker), Host(other)
-        first.refuses = True
+        first, second = Host(broker, refuses=True), Host(other)
         credentials = Credentials(("guest", "guest"), OSError("down"), OSError("down"), *[("guest", "guest")] * 9)
         policy = Reconnect(fail_back_after=10)
         async with reconnecting(first, second, credentials=credentials, reconnect=policy) as client:
@@ -115,7 +123,7 @@ async def test_credentials_when_they_fail_while_moving_back_then_the_connection_
 
 
 async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_retried_only_if_asked_to() -> None:
-    async with open_broker(options=credentialed("good")) as broker:
+    async with open_broker(options=BrokerOptions(logins={"me": "good"})) as broker:
         url = f"stomp://127.0.0.1:{broker.port}"
         credentials = Credentials(OSError("down"))
         with pytest.raises(ConnectError, match="credentials= failed: down"):
@@ -129,112 +137,97 @@ async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_
 # --- refused credentials ----------------------------------------------------------------------------------------------
 
 
-async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client_waits_for_that() -> None:
-    async with (
-        open_broker(listen=False, options=credentialed("good")) as good,
-        open_broker(listen=False, options=credentialed("other")) as bad,
-    ):
-        first, second = Host(good), Host(bad)
-        async with reconnecting(first, second, login="me", passcode="good") as client:
-            first.refuses = True
-            good.faults.now(DropLink())
-            await trio.sleep(100)
-            first.refuses = False
-            await connected_again(client, good)
-            # It has said no; that is not asked again.
-            assert len(second.dialed) == 1
+async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client_waits_for_that(
+    good: Broker, bad: Broker
+) -> None:
+    first, second = Host(good), Host(bad)
+    async with reconnecting(first, second, login="me", passcode="good") as client:
+        first.refuses = True
+        good.faults.now(DropLink())
+        await trio.sleep(100)
+        first.refuses = False
+        await connected_again(client, good)
+        # It has said no; that is not asked again.
+        assert len(second.dialed) == 1
 
 
-async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_each_said() -> None:
-    async with (
-        open_broker(listen=False, options=credentialed("good")) as good,
-        open_broker(listen=False, options=credentialed("other")) as bad,
-    ):
-        first, second = Host(good), Host(bad)
-        async with reconnecting(first, second, login="me", passcode="good") as client:
-            first.broker, second.silent = bad, 3
-            good.faults.now(DropLink())
-            with pytest.raises(AuthenticationError) as caught:
-                await client.wait_closed()
+async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_each_said(
+    good: Broker, bad: Broker
+) -> None:
+    first, second = Host(good), Host(bad)
+    async with reconnecting(first, second, login="me", passcode="good") as client:
+        first.broker, second.silent = bad, 3
+        good.faults.now(DropLink())
+        with pytest.raises(AuthenticationError) as caught:
+            await client.wait_closed()
     assert len(first.dialed) == 2
     assert len(second.dialed) == 1
     assert [failure.address for failure in caught.value.failures] == ["stomp://h0:61613", "stomp://h1:61613"]
     assert all("access refused" in failure.reason for failure in caught.value.failures)
 
 
-async def test_refusal_when_credentials_are_renewed_each_time_then_another_attempt_follows() -> None:
+async def test_refusal_when_credentials_are_renewed_each_time_then_another_attempt_follows(good: Broker) -> None:
     stale = [("me", f"stale {number}") for number in range(6)]
-    async with open_broker(listen=False, options=credentialed("good")) as broker:
-        credentials = Credentials(("me", "good"), *stale)
-        async with reconnecting(broker, credentials=credentials) as client:
-            broker.faults.now(DropLink())
-            await connected_again(client, broker)
-        assert credentials.calls == 1 + 6 + 1
+    credentials = Credentials(("me", "good"), *stale)
+    async with reconnecting(good, credentials=credentials) as client:
+        good.faults.now(DropLink())
+        await connected_again(client, good)
+    assert credentials.calls == 1 + 6 + 1
 
 
-async def test_refusal_when_credentials_return_what_was_refused_then_it_ends() -> None:
+async def test_refusal_when_credentials_return_what_was_refused_then_it_ends(good: Broker) -> None:
     stale = ("me", "stale")
-    async with open_broker(listen=False, options=credentialed("good")) as broker:
-        # Asked twice, with a failure in between; what was good before is asked for again too.
-        for plan in ([stale, OSError("down"), stale], [("me", "older"), stale, stale]):
-            credentials = Credentials(("me", "good"), *plan)
-            async with reconnecting(broker, credentials=credentials) as client:
-                broker.faults.now(DropLink())
-                with pytest.raises(AuthenticationError, match="access refused"):
-                    await client.wait_closed()
-            assert credentials.calls == 1 + 3
+    # Asked twice, with a failure in between; what was good before is asked for again too.
+    for plan in ([stale, OSError("down"), stale], [("me", "older"), stale, stale]):
+        credentials = Credentials(("me", "good"), *plan)
+        async with reconnecting(good, credentials=credentials) as client:
+            good.faults.now(DropLink())
+            with pytest.raises(AuthenticationError, match="access refused"):
+                await client.wait_closed()
+        assert credentials.calls == 1 + 3
 
 
-async def test_refusal_when_another_host_is_down_then_renewed_credentials_are_tried_at_the_one_that_refused() -> None:
-    stale = ("me", "stale")
-    async with open_broker(listen=False, options=credentialed("good")) as broker:
-        first, second = Host(broker), Host(broker)
-        second.refuses = True
-        async with reconnecting(first, second, credentials=Credentials(("me", "good"), stale, stale, stale)) as client:
-            broker.faults.now(DropLink())
-            await connected_again(client, broker)
+async def test_refusal_when_another_host_is_down_then_renewed_credentials_are_tried_at_the_one_that_refused(
+    good: Broker,
+) -> None:
+    credentials = Credentials(("me", "good"), *[("me", "stale")] * 3)
+    async with reconnecting(good, Host(good, refuses=True), credentials=credentials) as client:
+        good.faults.now(DropLink())
+        await connected_again(client, good)
 
 
 @pytest.mark.parametrize(
-    ("options", "vhost", "versions"),
-    [
-        (BrokerOptions(vhosts={"/"}), "other", ["1.2"]),
-        (BrokerOptions(vhosts={"/", "other"}, versions=[Version.V1_1]), "other", ["1.2"]),
-    ],
+    "options",
+    [BrokerOptions(vhosts={"/"}), BrokerOptions(vhosts={"/", "other"}, versions=[Version.V1_1])],
     ids=["vhost", "version"],
 )
 async def test_refusal_when_it_is_about_vhost_or_version_then_it_ends_at_once(
-    options: BrokerOptions, vhost: str, versions: list[str]
+    options: BrokerOptions, broker: Broker
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(vhosts={"/", "other"})) as good,
-        open_broker(listen=False, options=options) as bad,
-    ):
-        host = Host(good)
-        async with reconnecting(host, vhost=vhost, versions=versions) as client:
-            host.broker = bad
-            good.faults.now(DropLink())
+    host = Host(broker)
+    async with open_broker(listen=False, options=options) as strict:
+        async with reconnecting(host, vhost="other", versions=["1.2"]) as client:
+            host.broker = strict
+            broker.faults.now(DropLink())
             with pytest.raises(ConnectError, match=r"virtual host|no common version"):
                 await client.wait_closed()
-        assert len(host.dialed) == 2
+    assert len(host.dialed) == 2
 
 
-async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_the_next() -> None:
-    async with (
-        open_broker(listen=False, options=credentialed("good")) as good,
-        open_broker(listen=False, options=credentialed("other")) as bad,
-    ):
-        first, second = Host(good), Host(bad)
-        async with reconnecting(first, second, login="me", passcode="good") as client:
-            for outage in (1, 2):
-                await trio.sleep(60)
-                first.refuses = True
-                good.faults.now(DropLink())
-                await trio.sleep(60)
-                assert len(second.dialed) == outage
-                first.refuses = False
-                await trio.sleep(60)
-            assert client.state.healthy
+async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_the_next(
+    good: Broker, bad: Broker
+) -> None:
+    first, second = Host(good), Host(bad)
+    async with reconnecting(first, second, login="me", passcode="good") as client:
+        for outage in (1, 2):
+            await trio.sleep(60)
+            first.refuses = True
+            good.faults.now(DropLink())
+            await trio.sleep(60)
+            assert len(second.dialed) == outage
+            first.refuses = False
+            await trio.sleep(60)
+        assert client.state.healthy
 
 
 # --- refused for a while ----------------------------------------------------------------------------------------------
@@ -331,18 +324,27 @@ async def served(
             yield client, host
 
 
-async def poisoned(stream: trio.abc.Stream, number: int) -> None:
-    """Deliver what cannot be decoded to each subscription."""
-    del number
-    async for data in stream:
-        if b"CONNECT" in data:
-            await stream.send_all(CONNECTED)
-        if b"SUBSCRIBE" in data:
-            await stream.send_all(message(POISON))
+class Queue:
+    """A server with a queue of which one message cannot be decoded: what is acknowledged does not come again."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.left = {f"{number}": body for number, body in enumerate(bodies, 1)}
+
+    async def serve(self, stream: trio.abc.Stream, number: int) -> None:
+        del number
+        async for data in stream:
+            if b"CONNECT" in data:
+                await stream.send_all(CONNECTED)
+            for acked in re.findall(rb"ACK\nid:(\d+)", bytes(data)):
+                del self.left[acked.decode()]
+            if b"SUBSCRIBE" in data:
+                head = b"MESSAGE\nsubscription:s-1\nmessage-id:%b\nack:%b\ndestination:/queue/a\n\n%b\0\n"
+                frames = [head % (id_.encode(), id_.encode(), body) for id_, body in self.left.items()]
+                await stream.send_all(b"".join(frames))
 
 
 async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_the_third_with_its_cause() -> None:
-    async with served(poisoned) as (client, host), client.subscribe("/queue/a") as subscription:
+    async with served(Queue(POISON).serve) as (client, host), client.subscribe("/queue/a") as subscription:
         with pytest.raises(RemoteProtocolError, match="a NUL in its body may have cut it short"):
             await anext(subscription)
         assert len(host.dialed) == 3
@@ -411,27 +413,6 @@ async def test_violation_when_connections_last_in_between_then_the_client_goes_o
 
 
 # --- what came before it ----------------------------------------------------------------------------------------------
-
-
-class Queue:
-    """A server with a queue of which one message cannot be decoded: what is acknowledged does not come again."""
-
-    def __init__(self, *bodies: bytes) -> None:
-        self.left = {f"{number}": body for number, body in enumerate(bodies, 1)}
-        self.deliveries = 0
-
-    async def serve(self, stream: trio.abc.Stream, number: int) -> None:
-        del number
-        async for data in stream:
-            if b"CONNECT" in data:
-                await stream.send_all(CONNECTED)
-            for acked in re.findall(rb"ACK\nid:(\d+)", bytes(data)):
-                del self.left[acked.decode()]
-            if b"SUBSCRIBE" in data:
-                self.deliveries += 1
-                head = b"MESSAGE\nsubscription:s-1\nmessage-id:%b\nack:%b\ndestination:/queue/a\n\n%b\0\n"
-                frames = [head % (id_.encode(), id_.encode(), body) for id_, body in self.left.items()]
-                await stream.send_all(b"".join(frames))
 
 
 @pytest.mark.parametrize("ack", ["client-individual", "client"])

@@ -5,60 +5,24 @@ from __future__ import annotations
 import decimal
 import json
 import math
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager
-from typing import Protocol
+from collections.abc import AsyncGenerator
 
 import anyio
 import pytest
 
 import trio_stomp
+from tests.client.ways import EACH_VERB, Send
 from trio_stomp import Client, LocalProtocolError, Message, OutgoingMessage, StompError, Subscription
-from trio_stomp.testing import open_broker
 
 pytestmark = pytest.mark.anyio
 
 QUEUE = "/queue/values"
 
 
-class Send(Protocol):
-    def __call__(self, client: Client, /, *args: object, **options: object) -> Awaitable[object]: ...
-
-
-@asynccontextmanager
-async def connected() -> AsyncGenerator[tuple[Client, Subscription]]:
-    async with (
-        open_broker(listen=False) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe(QUEUE) as subscription,
-    ):
-        yield client, subscription
-
-
-async def plain(client: Client, *args: object, **options: object) -> None:
-    await client.send(*args, **options)  # type: ignore[arg-type]  # any of them
-
-
-async def confirmed(client: Client, *args: object, **options: object) -> None:
-    await client.send(*args, receipt=True, **options)  # type: ignore[arg-type]  # any of them
-
-
-async def published(client: Client, *args: object, **options: object) -> None:
-    async with client.publisher() as publisher:
-        await publisher.send(*args, **options)  # type: ignore[arg-type]  # any of them
-
-
-async def transacted(client: Client, *args: object, **options: object) -> None:
-    async with client.transaction() as transaction:
-        await transaction.send(*args, **options)  # type: ignore[arg-type]  # any of them
-
-
-async def requested(client: Client, *args: object, **options: object) -> None:
-    with pytest.raises(trio_stomp.RequestTimeout):
-        await client.request(*args, timeout=0.5, **options)  # type: ignore[arg-type]  # any of them
-
-
-EACH_VERB = pytest.mark.parametrize("send", [plain, confirmed, published, transacted, requested])
+@pytest.fixture
+async def subscription(client: Client) -> AsyncGenerator[Subscription]:
+    async with client.subscribe(QUEUE) as opened:
+        yield opened
 
 
 async def taken(subscription: Subscription) -> Message:
@@ -69,35 +33,38 @@ async def taken(subscription: Subscription) -> Message:
 
 
 @EACH_VERB
-async def test_send_when_given_a_message_then_all_that_it_says_is_sent(send: Send) -> None:
+async def test_send_when_given_a_message_then_all_that_it_says_is_sent(
+    send: Send, client: Client, subscription: Subscription
+) -> None:
     message = OutgoingMessage(QUEUE, "č", headers={"k": "v"}, content_type="text/x", persistent=True, ttl=60)
-    async with connected() as (client, subscription):
-        await send(client, message)
-        came = await taken(subscription)
-        assert (came.text, came.content_type, came.headers["k"]) == ("č", "text/x", "v")
-        assert came.headers["persistent"] == "true"
+    await send(client, message)
+    came = await taken(subscription)
+    assert (came.text, came.content_type, came.headers["k"]) == ("č", "text/x", "v")
+    assert came.headers["persistent"] == "true"
 
 
 @EACH_VERB
-async def test_send_when_given_json_then_it_is_encoded_and_its_type_is_named(send: Send) -> None:
+async def test_send_when_given_json_then_it_is_encoded_and_its_type_is_named(
+    send: Send, client: Client, subscription: Subscription
+) -> None:
     value = {"id": 7, "name": "č", "items": [1.5, None, True]}
-    async with connected() as (client, subscription):
-        await send(client, QUEUE, json=value)
-        came = await taken(subscription)
-        assert came.body == '{"id":7,"name":"č","items":[1.5,null,true]}'.encode()
-        assert came.content_type == "application/json"
-        assert came.json() == value
+    await send(client, QUEUE, json=value)
+    came = await taken(subscription)
+    assert came.body == '{"id":7,"name":"č","items":[1.5,null,true]}'.encode()
+    assert came.content_type == "application/json"
+    assert came.json() == value
 
 
 @EACH_VERB
-async def test_send_when_given_an_encoder_then_it_makes_the_body(send: Send) -> None:
+async def test_send_when_given_an_encoder_then_it_makes_the_body(
+    send: Send, client: Client, subscription: Subscription
+) -> None:
     def encode(value: object) -> str:
         return json.dumps(value, default=str)
 
-    async with connected() as (client, subscription):
-        await send(client, QUEUE, json={"price": decimal.Decimal("1.10")}, encode=encode, content_type="a/b+json")
-        came = await taken(subscription)
-        assert (came.text, came.content_type) == ('{"price": "1.10"}', "a/b+json")
+    await send(client, QUEUE, json={"price": decimal.Decimal("1.10")}, encode=encode, content_type="a/b+json")
+    came = await taken(subscription)
+    assert (came.text, came.content_type) == ('{"price": "1.10"}', "a/b+json")
 
 
 WRONG: list[tuple[tuple[object, ...], dict[str, object], type[Exception], str]] = [
@@ -139,25 +106,29 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], type[Exception], str]] 
 @EACH_VERB
 @pytest.mark.parametrize(("args", "options", "kind", "words"), WRONG)
 async def test_send_when_given_too_much_or_too_little_then_it_says_what_and_nothing_is_sent(
-    send: Send, args: tuple[object, ...], options: dict[str, object], kind: type[Exception], words: str
+    send: Send,
+    args: tuple[object, ...],
+    options: dict[str, object],
+    kind: type[Exception],
+    words: str,
+    client: Client,
+    subscription: Subscription,
 ) -> None:
-    async with connected() as (client, subscription):
-        with pytest.raises(kind, match=words):
-            await send(client, *args, **options)
-        await client.send(QUEUE, b"next", receipt=True)
-        assert (await taken(subscription)).body == b"next"
+    with pytest.raises(kind, match=words):
+        await send(client, *args, **options)
+    await client.send(QUEUE, b"next", receipt=True)
+    assert (await taken(subscription)).body == b"next"
 
 
-async def test_send_when_an_encoder_raises_then_its_exception_comes_out_as_it_is() -> None:
+async def test_send_when_an_encoder_raises_then_its_exception_comes_out_as_it_is(client: Client) -> None:
     own = RuntimeError("mine")
 
     def encode(_value: object) -> bytes:
         raise own
 
-    async with connected() as (client, _):
-        with pytest.raises(RuntimeError) as caught:
-            await client.send(QUEUE, json=1, encode=encode)
-        assert caught.value is own
+    with pytest.raises(RuntimeError) as caught:
+        await client.send(QUEUE, json=1, encode=encode)
+    assert caught.value is own
 
 
 def test_outgoing_message_when_json_is_given_then_its_body_is_made_where_it_is_written() -> None:
@@ -181,19 +152,20 @@ class Order:
         return cls(int(json.loads(json_data)["number"]))
 
 
-async def test_json_when_given_a_model_then_it_reads_the_body() -> None:
-    async with connected() as (client, subscription):
-        await client.send(QUEUE, json={"number": 7})
-        came = await taken(subscription)
-        assert came.json(Order).number == 7
-        assert came.json(len) == len(came.body)
-        with pytest.raises(trio_stomp.DecodeError, match="cannot be decoded by int"):
-            came.json(int)
+async def test_json_when_given_a_model_then_it_reads_the_body(client: Client, subscription: Subscription) -> None:
+    await client.send(QUEUE, json={"number": 7})
+    came = await taken(subscription)
+    assert came.json(Order).number == 7
+    assert came.json(len) == len(came.body)
+    with pytest.raises(trio_stomp.DecodeError, match="cannot be decoded by int"):
+        came.json(int)
 
 
 @pytest.mark.parametrize("receipt", [False, True])
-async def test_reply_when_to_a_request_then_the_requester_gets_it(*, receipt: bool) -> None:
-    async with connected() as (client, subscription), anyio.create_task_group() as group:
+async def test_reply_when_to_a_request_then_the_requester_gets_it(
+    client: Client, subscription: Subscription, *, receipt: bool
+) -> None:
+    async with anyio.create_task_group() as group:
 
         async def serve() -> None:
             async with await anext(subscription) as request:
@@ -204,25 +176,24 @@ async def test_reply_when_to_a_request_then_the_requester_gets_it(*, receipt: bo
         assert (reply.json(), reply.headers["k"]) == ({"twice": 42}, "v")
 
 
-async def test_reply_when_it_cannot_be_sent_then_says_why() -> None:
-    async with connected() as (client, subscription):
-        await client.send(QUEUE, b"no request", receipt=True)
-        with pytest.raises(LocalProtocolError, match="has no reply-to header: it is not a request"):
-            await (await taken(subscription)).reply("x")
-        await client.send(QUEUE, b"", headers={"reply-to": "/queue/answers", "correlation-id": "7"}, receipt=True)
-        request = await taken(subscription)
-        with pytest.raises(LocalProtocolError, match="set by reply\\(\\) itself"):
-            await request.reply("x", headers={"correlation-id": "8"})
-        with pytest.raises(TypeError, match="reply\\(\\) needs a body"):
-            await request.reply()
-        await request.reply("a", receipt=True)
-        async with client.subscribe("/queue/answers") as answers:
-            answer = await taken(answers)
-            assert (answer.text, answer.headers["correlation-id"]) == ("a", "7")
+async def test_reply_when_it_cannot_be_sent_then_says_why(client: Client, subscription: Subscription) -> None:
+    await client.send(QUEUE, b"no request", receipt=True)
+    with pytest.raises(LocalProtocolError, match="has no reply-to header: it is not a request"):
+        await (await taken(subscription)).reply("x")
+    await client.send(QUEUE, b"", headers={"reply-to": "/queue/answers", "correlation-id": "7"}, receipt=True)
+    request = await taken(subscription)
+    with pytest.raises(LocalProtocolError, match="set by reply\\(\\) itself"):
+        await request.reply("x", headers={"correlation-id": "8"})
+    with pytest.raises(TypeError, match="reply\\(\\) needs a body"):
+        await request.reply()
+    await request.reply("a", receipt=True)
+    async with client.subscribe("/queue/answers") as answers:
+        answer = await taken(answers)
+        assert (answer.text, answer.headers["correlation-id"]) == ("a", "7")
 
 
-async def test_reply_when_a_reply_is_answered_then_it_goes_back() -> None:
-    async with connected() as (client, subscription), client.subscribe("/queue/more") as more:
+async def test_reply_when_a_reply_is_answered_then_it_goes_back(client: Client, subscription: Subscription) -> None:
+    async with client.subscribe("/queue/more") as more:
         async with anyio.create_task_group() as group:
 
             async def serve() -> None:
@@ -235,13 +206,9 @@ async def test_reply_when_a_reply_is_answered_then_it_goes_back() -> None:
             assert (await taken(more)).text == "nothing"
 
 
-async def test_reply_when_the_client_is_closed_then_says_so() -> None:
-    async with open_broker(listen=False) as broker:
-        async with (
-            trio_stomp.connect_stream(broker.connect_stream()) as client,
-            client.subscribe(QUEUE) as subscription,
-        ):
-            await client.send(QUEUE, b"", headers={"reply-to": "/queue/answers"}, receipt=True)
-            request = await taken(subscription)
-        with pytest.raises(StompError, match="closed"):
-            await request.reply("late")
+async def test_reply_when_the_client_is_closed_then_says_so(client: Client, subscription: Subscription) -> None:
+    await client.send(QUEUE, b"", headers={"reply-to": "/queue/answers"}, receipt=True)
+    request = await taken(subscription)
+    await client.disconnect()
+    with pytest.raises(StompError, match="closed"):
+        await request.reply("late")

@@ -38,10 +38,10 @@ class Host:
         dialed: The clock times at which it was dialed.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, refuses: bool = False, silent: float = 0.0) -> None:
         self.broker = broker
-        self.refuses = False
-        self.silent = 0.0
+        self.refuses = refuses
+        self.silent = silent
         self.dialed: list[float] = []
 
     async def open_stream(self) -> ByteStream:
