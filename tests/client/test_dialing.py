@@ -36,7 +36,6 @@ async def test_dial_when_the_passcode_is_wrong_then_authentication_error() -> No
     options = BrokerOptions(logins={"guest": "guest"})
     async with open_broker(listen=False, options=options) as broker:
         error = await refused(broker, login="guest", passcode="hush-hush")
-        await broker.wait_until(lambda: broker.statistics().open_connections == 0)
     assert isinstance(error, AuthenticationError)
     assert isinstance(error.failures[0].cause, BrokerError)
     assert "hush-hush" not in str(error)
@@ -61,11 +60,13 @@ async def test_dial_when_no_version_is_common_then_the_brokers_are_shown() -> No
     assert "1.0" in str(error)
 
 
-async def test_dial_when_the_broker_says_nothing_then_timeout(broker: Broker) -> None:
+async def test_dial_when_the_broker_says_nothing_then_timeout_and_the_link_is_closed(broker: Broker) -> None:
     broker.faults.plan(AnswerConnect())
     error = await refused(broker, connect_timeout=7)
     assert error.failures[0].step == "timeout"
     assert "no answer within 7 s (connect_timeout)" in str(error)
+    with trio.fail_after(1):
+        await broker.wait_until(lambda: broker.statistics().open_connections == 0)
 
 
 async def test_dial_when_connected_is_of_a_version_not_offered_then_refused(broker: Broker) -> None:
