@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -12,6 +11,7 @@ import trio
 
 import trio_stomp
 from tests.kit.loops import on_loops
+from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import RawHost, reconnecting
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
@@ -23,6 +23,7 @@ from trio_stomp import (
     SubscriptionOverflow,
 )
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
+from trio_stomp.types import Command, Frame
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -44,38 +45,34 @@ async def send_split(stream: trio.abc.Stream, given: bytes, split: int) -> None:
         await trio.sleep(0.1)
 
 
-async def answer_all(stream: trio.abc.Stream) -> None:
+async def answer_all(stream: trio.abc.Stream, server: str) -> None:
     """Confirm what asks for it, and deliver one message to each subscription."""
-    seen = b""
-    async for data in stream:
-        seen += data
-        *frames, seen = seen.split(b"\0")
-        for frame in frames:
-            receipt = re.search(rb"\nreceipt:([^\n]+)", frame)
-            if receipt is not None:
-                await stream.send_all(b"RECEIPT\nreceipt-id:%b\n\n\0\n" % receipt[1])
-            subscription = re.search(rb"SUBSCRIBE[^\0]*\nid:([^\n]+)", frame)
-            if subscription is not None:
-                head = b"subscription:%b\nmessage-id:1\nack:1\ndestination:/queue/a" % subscription[1]
-                await stream.send_all(b"MESSAGE\n%b\n\nhere\0\n" % head)
+    peer = Peer(stream, PeerOptions(server=server))
+
+    def subscribe(frame: Frame) -> None:
+        peer.confirm(frame)
+        peer.deliver(frame.headers["id"], b"here")
+
+    peer.on[Command.SUBSCRIBE] = subscribe
+    await peer.serve()
 
 
 Serve = Callable[[trio.abc.Stream, int], Awaitable[None]]
 
 
-def going_down_once(first: bytes, second: bytes, split: int) -> Serve:
+def going_down_once(first: bytes, second: bytes, split: int, server: str) -> Serve:
     """The first connection is lost once something was sent, the second is answered by `second`, the third works."""
 
     async def serve(stream: trio.abc.Stream, number: int) -> None:
+        if number > 2:
+            await answer_all(stream, server)
+            return
         await stream.receive_some()
         if number == 2:
             await send_split(stream, second, split)
             return
         await stream.send_all(first)
-        if number == 1:
-            await stream.receive_some()
-            return
-        await answer_all(stream)
+        await stream.receive_some()
 
     return serve
 
@@ -108,7 +105,7 @@ async def test_error_when_it_comes_behind_connected_then_subscriptions_and_messa
                     delivered.append(message.text)
                     return
 
-        async with client_of(going_down_once(first, first + tail, split), version) as client:
+        async with client_of(going_down_once(first, first + tail, split, server), version) as client:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(consume, client)
                 # A header that is escaped has to be encoded anew on each connection.
