@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Literal, Unpack
+from typing import Unpack
 
 import pytest
 import trio
@@ -25,13 +25,14 @@ from trio_stomp import (
     ConnectionLost,
     Reconnect,
     RemoteProtocolError,
+    Subscription,
 )
 from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.reconnecting import dial_again
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
-from trio_stomp.types import ConnectionState, ConnectOptions, Phase, Version
+from trio_stomp.types import AckName, ConnectionState, ConnectOptions, Phase, Version
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -314,14 +315,15 @@ def message(body: bytes) -> bytes:
 async def served(
     serve: Callable[[trio.abc.Stream, int], Awaitable[None]],
     make_host: type[RawHost] = RawHost,
+    ack: AckName = "client-individual",
     **options: Unpack[ConnectOptions],
-) -> AsyncGenerator[tuple[Client, RawHost]]:
-    """A client of a server that is a function, and its host."""
+) -> AsyncGenerator[tuple[Client, RawHost, Subscription]]:
+    """A client of a server that is a function, its host, and a subscription."""
     options.setdefault("heart_beat", (0, 0))
     async with trio.open_nursery() as nursery:
         host = make_host(serve, nursery)
-        async with reconnecting(host, **options) as client:
-            yield client, host
+        async with reconnecting(host, **options) as client, client.subscribe("/queue/a", ack=ack) as subscription:
+            yield client, host, subscription
 
 
 class Queue:
@@ -344,7 +346,7 @@ class Queue:
 
 
 async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_the_third_with_its_cause() -> None:
-    async with served(Queue(POISON).serve) as (client, host), client.subscribe("/queue/a") as subscription:
+    async with served(Queue(POISON).serve) as (_, host, subscription):
         with pytest.raises(RemoteProtocolError, match="a NUL in its body may have cut it short"):
             await anext(subscription)
         assert len(host.dialed) == 3
@@ -352,7 +354,7 @@ async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_th
 
 @pytest.mark.parametrize("ack", ["auto", "client-individual"])
 async def test_violation_when_nothing_has_to_be_settled_then_the_connection_ends_at_once(
-    ack: Literal["auto", "client-individual"],
+    ack: AckName,
 ) -> None:
     kept = message(b"kept") if ack == "auto" else b""
 
@@ -363,10 +365,7 @@ async def test_violation_when_nothing_has_to_be_settled_then_the_connection_ends
             if b"SUBSCRIBE" in data and number == 1:
                 await stream.send_all(kept + message(POISON))
 
-    async with (
-        served(poisoned_once, disconnect_timeout=1) as (client, host),
-        client.subscribe("/queue/a", ack=ack) as subscription,
-    ):
+    async with served(poisoned_once, disconnect_timeout=1, ack=ack) as (_, host, subscription):
         await trio.sleep(20)
         first, second = host.dialed
         assert second - first == pytest.approx(AT_ONCE.first_delay)
@@ -385,10 +384,7 @@ async def test_violation_when_messages_are_settled_in_between_then_the_client_go
                 await stream.send_all(message(POISON))
 
     bodies: list[str] = []
-    async with (
-        served(slowly_poisoned, disconnect_timeout=1) as (client, host),
-        client.subscribe("/queue/a") as subscription,
-    ):
+    async with served(slowly_poisoned, disconnect_timeout=1) as (_, host, subscription):
         async for received in subscription:
             async with received:
                 bodies.append(received.text)
@@ -406,7 +402,7 @@ async def test_violation_when_connections_last_in_between_then_the_client_goes_o
                 if number < 6:
                     await stream.send_all(b"NONSENSE\n\n\0")
 
-    async with served(seldom, disconnect_timeout=1) as (client, host):
+    async with served(seldom, disconnect_timeout=1) as (client, host, _):
         await trio.sleep(600)
         assert client.state.healthy
         assert len(host.dialed) == 6
@@ -418,15 +414,12 @@ async def test_violation_when_connections_last_in_between_then_the_client_goes_o
 @pytest.mark.parametrize("ack", ["client-individual", "client"])
 @pytest.mark.parametrize("reconnect", [AT_ONCE, None])
 async def test_violation_when_good_messages_came_in_the_same_bytes_then_they_are_handed_out_and_settled(
-    ack: Literal["client-individual", "client"], reconnect: Reconnect | None
+    ack: AckName, reconnect: Reconnect | None
 ) -> None:
     queue = Queue(b"1", b"2", b"3", POISON, b"5")
     bodies: list[str] = []
     settled_at = trio.current_time()
-    async with (
-        served(queue.serve, heart_beat=(2, 2), reconnect=reconnect) as (client, host),
-        client.subscribe("/queue/a", ack=ack) as subscription,
-    ):
+    async with served(queue.serve, heart_beat=(2, 2), reconnect=reconnect, ack=ack) as (_, host, subscription):
         with pytest.raises(RemoteProtocolError, match="NUL"):
             async for received in subscription:
                 await trio.sleep(1)
@@ -443,10 +436,7 @@ async def test_violation_when_good_messages_came_in_the_same_bytes_then_they_are
 
 async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_are_handed_out() -> None:
     bodies: list[str] = []
-    async with (
-        served(Queue(b"1", b"2", POISON, b"4").serve, reconnect=None) as (client, _),
-        client.subscribe("/queue/a", ack="auto") as subscription,
-    ):
+    async with served(Queue(b"1", b"2", POISON, b"4").serve, reconnect=None, ack="auto") as (_, _, subscription):
         with pytest.raises(RemoteProtocolError, match="NUL"):
             async for received in subscription:
                 bodies.append(received.text)
@@ -455,10 +445,7 @@ async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_
 
 
 async def test_violation_when_earlier_messages_are_not_taken_then_the_connection_still_ends() -> None:
-    async with (
-        served(Queue(b"1", POISON).serve, reconnect=None) as (client, _),
-        client.subscribe("/queue/a") as subscription,
-    ):
+    async with served(Queue(b"1", POISON).serve, reconnect=None) as (client, _, subscription):
         began = trio.current_time()
         with pytest.raises(RemoteProtocolError, match="NUL"):
             await client.wait_closed()
@@ -482,10 +469,7 @@ class SlowStream(TappedStream):
 
 async def test_violation_when_the_last_message_is_settled_then_the_connection_lasts_until_that_is_written() -> None:
     queue = Queue(b"1", POISON)
-    async with (
-        served(queue.serve, SlowHost, reconnect=None) as (client, _),
-        client.subscribe("/queue/a") as subscription,
-    ):
+    async with served(queue.serve, SlowHost, reconnect=None) as (client, _, subscription):
         await (await anext(subscription)).ack()
         with pytest.raises(RemoteProtocolError, match="NUL"):
             await client.wait_closed()
@@ -493,10 +477,7 @@ async def test_violation_when_the_last_message_is_settled_then_the_connection_la
 
 
 async def test_violation_when_the_block_is_left_meanwhile_then_it_does_not_wait_for_consumers() -> None:
-    async with (
-        served(Queue(b"1", POISON).serve, reconnect=None) as (client, _),
-        client.subscribe("/queue/a") as subscription,
-    ):
+    async with served(Queue(b"1", POISON).serve, reconnect=None) as (_, _, subscription):
         await anext(subscription)
         began = trio.current_time()
     assert trio.current_time() - began < 0.1

@@ -36,9 +36,8 @@ class Cut(Enum):
 class Pipe:
     """One direction of a link."""
 
-    def __init__(self, link: Link, *, is_from_client: bool) -> None:
+    def __init__(self, link: Link) -> None:
         self.link = link
-        self.is_from_client = is_from_client
         # What is on its way, each piece with the time at which it arrives.
         self.pieces: deque[tuple[float, bytes]] = deque()
         self.held_bytes = 0
@@ -135,7 +134,7 @@ class Link:
         self._latency = chance.choice((0.0, 0.0, 0.001, 0.02, 0.2))
         self._piece = chance.choice((1, 7, 100, 100_000, 100_000, 100_000))
         self._read = chance.choice((1, 5, 50, 100_000, 100_000, 100_000))
-        self.from_client, self.to_client = Pipe(self, is_from_client=True), Pipe(self, is_from_client=False)
+        self.from_client, self.to_client = Pipe(self), Pipe(self)
 
     def __repr__(self) -> str:
         return f"<Link {self.number} to {self.host}{' faulty' * self.is_faulty}>"
