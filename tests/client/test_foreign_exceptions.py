@@ -149,11 +149,6 @@ class Odd:
         await trio.lowlevel.checkpoint()
 
 
-async def test_work_when_the_handler_itself_cannot_be_printed_then_it_works(broker: Broker, client: Client) -> None:
-    await _work_one(client, Odd())
-    assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (0, 0)
-
-
 async def test_value_when_the_decoder_raises_something_that_cannot_be_printed_then_decode_error(client: Client) -> None:
     def decode(_body: bytes) -> object:
         raise Unprintable
@@ -173,7 +168,7 @@ async def test_connect_when_credentials_raise_something_that_cannot_be_printed_t
             pass
 
 
-async def test_hook_when_it_raises_something_that_cannot_be_printed_then_the_client_goes_on(
+async def test_work_when_the_error_of_a_hook_and_the_handler_cannot_be_printed_then_it_works(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Hooks):
@@ -183,7 +178,7 @@ async def test_hook_when_it_raises_something_that_cannot_be_printed_then_the_cli
     async with trio_stomp.connect_stream(broker.connect_stream(), hooks=Broken()) as client:
         await _work_one(client, Odd())
     assert "the hook" in caplog.text
-    assert broker.depth("/queue/jobs") == 0
+    assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (0, 0)
 
 
 async def test_send_when_a_body_raises_something_that_cannot_be_printed_then_it_is_raised(broker: Broker) -> None:

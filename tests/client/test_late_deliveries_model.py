@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import trio_stomp
@@ -322,11 +322,9 @@ STEPS = st.lists(
     min_size=5,
     max_size=150,
 )
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("loop", LOOPS_OF_CLIENT)
-@MANY
 @given(steps=STEPS)
 def test_refusals_when_all_happens_in_any_order_then_no_live_message_is_refused_and_none_stays_locked(
     loop: LoopName, steps: list[tuple[str, int]]
@@ -341,7 +339,6 @@ def test_refusals_when_all_happens_in_any_order_then_no_live_message_is_refused_
 
 
 @pytest.mark.parametrize("loop", LOOPS_OF_CLIENT)
-@MANY
 @given(steps=STEPS, gaps=st.frozensets(st.integers(1, 12)), nameless=st.frozensets(st.integers(1, 12)))
 def test_refusals_when_the_broker_numbers_in_another_way_then_no_live_message_is_refused(
     loop: LoopName, steps: list[tuple[str, int]], gaps: frozenset[int], nameless: frozenset[int]
