@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
-import trio
+import anyio
 
 import trio_stomp
 from trio_stomp import Client
@@ -30,11 +30,11 @@ async def client_of(
 
 @asynccontextmanager
 async def client_talking_to(
-    serve: Callable[[ScriptedPeer], Awaitable[None]], **options: Unpack[ConnectOptions]
+    serve: Callable[[ScriptedPeer], Coroutine[object, object, None]], **options: Unpack[ConnectOptions]
 ) -> AsyncGenerator[Client]:
     """A client of a peer that does what `serve` says; without heart-beats, unless they are asked for."""
     options.setdefault("heart_beat", (0, 0))
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)  # noqa: ASYNC113  # it waits for the client anyway
+    async with open_scripted_peer() as peer, anyio.create_task_group() as group:
+        group.start_soon(serve, peer)  # noqa: ASYNC113  # it waits for the client anyway
         async with trio_stomp.connect_stream(peer.connect_stream(), **options) as client:  # type: ignore[misc]  # those it has
             yield client

@@ -12,6 +12,7 @@ import anyio.lowlevel
 import pytest
 
 import trio_stomp
+from tests.client.clients import client_talking_to
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.wire import Wire
 from trio_stomp import Client, HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
@@ -24,7 +25,6 @@ from trio_stomp.testing import (
     ScriptedPeer,
     SwallowReceipts,
     open_broker,
-    open_scripted_peer,
 )
 from trio_stomp.types import Command
 
@@ -266,17 +266,15 @@ async def test_watchdog_when_the_reader_goes_on_then_the_broker_has_all_of_its_t
         headers = {"subscription": "s", "message-id": str(number), "destination": "/queue/a"}
         await peer.send(Command.MESSAGE, headers, b"%d" % number)
 
-    async with open_scripted_peer() as peer, anyio.create_task_group() as group:
-        group.start_soon(serve, peer)
-        async with (
-            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 10), heart_beat_margin=2.5) as client,
-            client.subscribe("/queue/a", id="s", ack="auto", prefetch=1) as subscription,
-        ):
-            await anyio.sleep(24)
-            assert client.statistics().reads_paused == 1
-            # Nobody read in the first 24 seconds, so 6 more without a word are no reason to give up.
-            for number in range(3):
-                assert int((await anext(subscription)).body) == number
+    async with (
+        client_talking_to(serve, heart_beat=(0, 10), heart_beat_margin=2.5) as client,
+        client.subscribe("/queue/a", id="s", ack="auto", prefetch=1) as subscription,
+    ):
+        await anyio.sleep(24)
+        assert client.statistics().reads_paused == 1
+        # Nobody read in the first 24 seconds, so 6 more without a word are no reason to give up.
+        for number in range(3):
+            assert int((await anext(subscription)).body) == number
 
 
 async def test_watchdog_when_the_reader_was_held_before_then_it_still_finds_a_dead_broker() -> None:
