@@ -100,9 +100,8 @@ async def test_service_when_errors_name_no_frame_then_a_reply_that_is_refused_tw
         await peer.serve()
 
     async with trio.open_nursery() as nursery, reconnecting(RawHost(serve, nursery), reconnect=POLICY) as client:
-        nursery.start_soon(_iterates, client)
-        await trio.sleep(60)
-        nursery.cancel_scope.cancel()
+        with trio.move_on_after(60):
+            await _iterates(client)
     assert replies.count("/remote-temp-queue/gone") == 2
     assert replies[-1] == "/remote-temp-queue/here"
 
