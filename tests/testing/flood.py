@@ -1,7 +1,6 @@
 """Floods against ``trio-stomp broker``: clients that make it hold as much as they can, and how much memory it takes.
 
-Run ``python -m tests.testing.flood`` for a table with the default limits; ``--write`` puts it and a chart into the
-manual.
+Run ``python -m tests.testing.flood`` for a table with the default limits; ``--write`` puts it into the manual.
 """
 
 from __future__ import annotations
@@ -29,14 +28,11 @@ from wsproto.utilities import RemoteProtocolError
 
 from benchmarks.page import inserted
 from tests.kit.certificates import client_context
-from tests.testing.flood_chart import drawn
 
 MIB = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
-_DOCS = Path(__file__).parents[2] / "docs"
-_MANUAL = _DOCS / "how-to" / "test-your-code.md"
-_CHART = _DOCS / "images" / "floods.svg"
+_MANUAL = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-code.md"
 _BEGIN, _END = "<!-- flood: begin -->", "<!-- flood: end -->"
 
 
@@ -401,29 +397,39 @@ def measured(names: Sequence[str], seconds: float) -> dict[str, Outcome]:
 
 def table(outcomes: Mapping[str, Outcome]) -> str:
     """The table for the manual."""
-    head = ["| clients send | sent | most memory | refused by |", "|---|---|---|---|"]
+    columns = ("clients send", "sent", "most memory", "memory over time, full height is 1 GiB", "refused by")
+    head = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     return "\n".join([*head, *(_row(name, outcome) for name, outcome in outcomes.items())]) + "\n"
 
 
 def _row(name: str, outcome: Outcome) -> str:
     refused = ", ".join(f"`{error}`" for error in sorted(outcome.errors)) or "nothing"
-    return f"| {FLOODS[name].what} | {outcome.sent // MIB} MiB | {outcome.peak // MIB} MiB | {refused} |"
+    cells = (FLOODS[name].what, f"{outcome.sent // MIB} MiB", f"{outcome.peak // MIB} MiB", _blocks(outcome), refused)
+    return f"| {' | '.join(cells)} |"
+
+
+def _blocks(outcome: Outcome) -> str:
+    """Memory over time: the most that was held in each part of it, as a block that is full at 1 GiB."""
+    blocks, parts = "▁▂▃▄▅▆▇█", 24
+    most: dict[int, int] = {}
+    for seconds, memory in outcome.samples:
+        part = min(parts - 1, int(seconds / outcome.samples[-1][0] * parts))
+        most[part] = max(most.get(part, 0), memory)
+    return "".join(blocks[min(len(blocks) - 1, memory * len(blocks) // (1024 * MIB))] for memory in most.values())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("floods", nargs="*", choices=[[], *FLOODS], default=[])
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--write", action="store_true", help="put the table and the chart into the manual")
+    parser.add_argument("--write", action="store_true", help="put the table into the manual")
     arguments = parser.parse_args()
-    outcomes = measured(arguments.floods or list(FLOODS), arguments.seconds)
-    text = table(outcomes)
-    if not arguments.write:
+    text = table(measured(arguments.floods or list(FLOODS), arguments.seconds))
+    if arguments.write:
+        manual = _MANUAL.read_text("utf-8")
+        _MANUAL.write_text(inserted(manual, text.rstrip(), begin=_BEGIN, end=_END), "utf-8")
+    else:
         sys.stdout.write(text)
-        return
-    manual = _MANUAL.read_text("utf-8")
-    _MANUAL.write_text(inserted(manual, text.rstrip(), begin=_BEGIN, end=_END), "utf-8")
-    _CHART.write_text(drawn({FLOODS[name].what: outcome.samples for name, outcome in outcomes.items()}), "utf-8")
 
 
 if __name__ == "__main__":
