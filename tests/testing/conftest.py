@@ -30,6 +30,12 @@ def version() -> Version:
 
 
 @pytest.fixture
+async def stranger(broker: Broker, version: Version) -> RawClient:
+    """A client of `broker` that has not sent CONNECT yet."""
+    return RawClient(broker.connect_stream(), version=version)
+
+
+@pytest.fixture
 async def client(broker: Broker, version: Version) -> RawClient:
     """Connected to `broker`."""
     return await connected(broker, version=version)

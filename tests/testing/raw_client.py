@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import anyio
+import anyio.abc
 import pytest
 
 from tests.kit.loops import has_virtual_time
@@ -14,6 +15,7 @@ from trio_stomp.protocol import Decoder, Role, encode_frame
 from trio_stomp.testing import Broker, BrokerOptions
 from trio_stomp.types import Command, Frame, Version
 
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 # The versions that the client of a test is connected with in turn.
 ALL = pytest.mark.parametrize("version", list(Version))
 SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
@@ -22,6 +24,29 @@ SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
 def with_options(options: BrokerOptions) -> pytest.MarkDecorator:
     """Give the `broker` of a test these options."""
     return pytest.mark.parametrize("options", [options], ids=["options"])
+
+
+class BrokenStream(anyio.abc.ByteStream):
+    """A stream of another library: it brings its input, a chunk a second, and raises an error whatever else it does."""
+
+    def __init__(self, error: Exception, *chunks: bytes) -> None:
+        self._error = error
+        self._chunks = list(chunks)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        await anyio.sleep(1)
+        if not self._chunks:
+            raise self._error
+        return self._chunks.pop(0)
+
+    async def send(self, item: bytes) -> None:
+        raise self._error
+
+    async def send_eof(self) -> None:
+        raise self._error
+
+    async def aclose(self) -> None:
+        raise self._error
 
 
 class RawClient:
@@ -141,6 +166,23 @@ class RawClient:
         if self.version is Version.V1_1:
             own.append(("subscription", frame.headers["subscription"]))
         await self.write(command, own, **headers)
+
+    async def delivered(self, broker: Broker, bodies: str = "x", *, ack: str = "client") -> list[Frame]:
+        """Subscribe to /queue/a, and receive what is published there: a message for each letter."""
+        await self.subscribe("/queue/a", ack)
+        for body in bodies:
+            broker.publish("/queue/a", body)
+        return [await self.message(body) for body in bodies]
+
+    async def settle(self, frame: Frame, command: Command = Command.ACK, **headers: str) -> None:
+        """As `acknowledge`, and wait for the receipt."""
+        await self.acknowledge(frame, command, receipt="settled", **headers)
+        await self.expect(Command.RECEIPT, receipt_id="settled")
+
+    async def leave(self, broker: Broker) -> None:
+        """Break the link, and wait until the broker has no session any more."""
+        await self.stream.aclose()
+        await broker.wait_until(lambda: not broker.sessions, timeout=60)
 
 
 async def connected(broker: Broker, *, version: Version = Version.V1_2, **headers: str) -> RawClient:

@@ -31,22 +31,6 @@ async def over_socket(broker: Broker) -> RawClient:
     return client
 
 
-@over_sockets
-async def test_broker_when_on_a_socket_then_serves_it_and_closes_it() -> None:
-    async with open_broker() as broker:
-        client = await over_socket(broker)
-        await client.subscribe("/queue/a")
-        await client.send("/queue/a", "x")
-        await client.message("x")
-        port = broker.port
-        assert broker.url == f"stomp://guest:guest@127.0.0.1:{port}"
-
-    await client.expect_eof()
-    await client.stream.aclose()
-    with pytest.raises(OSError, match="connect"):
-        await trio.open_tcp_stream("127.0.0.1", port)
-
-
 async def test_broker_when_left_then_links_in_memory_are_closed() -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
@@ -85,20 +69,15 @@ async def test_url_when_host_is_ipv6_then_has_brackets() -> None:
 
 
 @over_sockets
-async def test_tls_when_context_is_given_then_clients_speak_over_it() -> None:
+async def test_tls_when_the_client_disconnects_then_the_broker_ends_tls_in_order() -> None:
     authority = trustme.CA()
     async with open_broker(tls=server_context(authority), options=BrokerOptions(linger=0.2)) as broker:
-        assert broker.url.startswith("stomps://")
         stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
         client = RawClient(trio.SSLStream(stream, client_context(authority), server_hostname="localhost"))
         await client.connect()
-        await client.subscribe("/queue/a", "client")
-        await client.send("/queue/a", "secret")
-        await client.message("secret")
         await client.confirmed(Command.DISCONNECT)
         await client.expect_eof()
         await client.stream.aclose()
-        assert broker.depth("/queue/a") == 1
 
 
 @over_sockets
@@ -110,16 +89,16 @@ async def test_listening_when_stopped_then_refused_until_started_on_the_same_por
         await broker.stop_listening()
         with pytest.raises(OSError, match="connect"):
             await trio.open_tcp_stream("127.0.0.1", port)
-        await client.send("/queue/a", receipt="r")
-        await client.expect(Command.RECEIPT)
+        await client.confirmed(Command.SEND, destination="/queue/a")
         await broker.stop_listening()
 
         await broker.start_listening()
         await broker.start_listening()
         assert broker.port == port
         again = await over_socket(broker)
-        for each in (client, again):
-            await each.stream.aclose()
+    for each in (client, again):
+        await each.expect_eof()
+        await each.stream.aclose()
 
 
 async def test_exception_when_raised_in_the_body_then_leaves_as_itself() -> None:
@@ -178,7 +157,6 @@ async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(broke
             (),
             "a body must be bytes or str, got a value of type dict; encode it, for example with json.dumps()",
         ),
-        (None, (), "a body must be bytes or str, got a value of type NoneType"),
         (memoryview(b"x"), (), "a body must be bytes or str, got a value of type memoryview"),
         ("x", [("n", 1)], "header 'n': name and value must be str, got a value of type int; use str()"),
         ("x", [(1, "n")], "header 1: name and value must be str"),
@@ -220,8 +198,7 @@ async def test_publish_when_destination_is_of_no_known_kind_then_refused(  # noq
 async def test_vhosts_when_several_then_their_queues_are_apart_and_others_are_refused(broker: Broker) -> None:
     """Row 1x-CONN-11."""
     client = await connected(broker, host="/test")
-    await client.send("/queue/a", "x", receipt="r")
-    await client.expect(Command.RECEIPT)
+    await client.confirmed(Command.SEND, destination="/queue/a")
     # Without a name it is the first of them.
     first = RawClient(broker.connect_stream())
     await first.write(Command.CONNECT, accept_version="1.2")
@@ -309,8 +286,6 @@ async def test_wait_until_when_the_condition_is_async_then_type_error(broker: Br
 
     with pytest.raises(TypeError, match="must be a function that is not async"):
         await broker.wait_until(condition)  # type: ignore[arg-type]  # what is refused
-    with pytest.raises(TypeError, match="timeout must be a number of seconds of at least 0, got '5'"):
-        await broker.wait_until(lambda: True, timeout="5")  # type: ignore[arg-type]  # what is refused
 
 
 @pytest.mark.parametrize(
@@ -334,9 +309,9 @@ async def test_wait_until_when_given_a_time_limit_then_keeps_to_it(broker: Broke
     await broker.wait_until(lambda: True, timeout=0)
     with pytest.raises(TimeoutError):
         await broker.wait_until(lambda: False, timeout=0)
-    for invalid in (-1, nan):
-        with pytest.raises(ValueError, match="timeout must be a number of seconds of at least 0"):
-            await broker.wait_until(lambda: True, timeout=invalid)
+    for invalid in (-1, nan, "5"):
+        with pytest.raises((TypeError, ValueError), match="timeout must be a number of seconds of at least 0, got"):
+            await broker.wait_until(lambda: True, timeout=invalid)  # type: ignore[arg-type]  # what is refused
 
     with anyio.move_on_after(1000) as scope:
         await broker.wait_until(lambda: False, timeout=inf)
@@ -373,10 +348,8 @@ async def test_connections_when_they_come_and_go_quickly_then_broker_copes() -> 
             await stream.aclose()
 
         client = await over_socket(broker)
-        await client.send("/queue/b", receipt="r")
-        await client.expect(Command.RECEIPT)
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions, timeout=60)
+        await client.confirmed(Command.SEND, destination="/queue/b")
+        await client.leave(broker)
         assert broker.statistics().connections == 201
 
 
@@ -428,5 +401,4 @@ async def test_broker_when_anyio_is_the_oldest_that_is_supported_then_it_accepts
     async with open_broker(unix_socket=path) as broker:
         client = RawClient(await trio.open_unix_socket(str(path)))
         await client.connect()
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
+        await client.leave(broker)

@@ -23,14 +23,6 @@ class TestSend:
         assert message.headers.get_all("x") == ("1", "2")
         assert message.headers["y"] == "a:b c"
 
-    async def test_send_when_header_is_escaped_then_comes_out_the_same(self, client: RawClient) -> None:
-        """Row 1x-SEND-5."""
-        await client.subscribe("/queue/a")
-
-        await client.write(Command.SEND, [("destination", "/queue/a"), ("a:b\\", "line\r\nnext:\\n")])
-
-        assert (await client.message()).headers["a:b\\"] == "line\r\nnext:\\n"
-
     async def test_message_when_version_cannot_carry_a_header_then_comes_without_it(self, broker: Broker) -> None:
         old = await connected(broker, version=Version.V1_0)
         await old.subscribe("/queue/a")
@@ -58,8 +50,7 @@ class TestSend:
         reader = await connected(broker, login="reader")
         writer = await connected(broker, login="writer")
 
-        await writer.send("/queue/a", receipt="r")
-        await writer.expect(Command.RECEIPT)
+        await writer.confirmed(Command.SEND, destination="/queue/a")
         await reader.subscribe("/queue/a")
         await reader.message()
         await reader.send("/queue/a")
@@ -159,17 +150,6 @@ class TestTopics:
 
 
 class TestTemporary:
-    async def test_request_when_reply_to_is_temporary_then_answer_crosses_connections(self, broker: Broker) -> None:
-        requester, responder = await connected(broker), await connected(broker)
-        await responder.subscribe("/queue/service")
-        await requester.subscribe("/temp-queue/answers", subscription_id="mine")
-
-        await requester.send("/queue/service", "2+2", reply_to="/temp-queue/answers", correlation_id="c1")
-        request = await responder.message("2+2", correlation_id="c1")
-        await responder.send(request.headers["reply-to"], "4", correlation_id="c1")
-
-        await requester.message("4", subscription="mine", destination="/temp-queue/answers", correlation_id="c1")
-
     async def test_temporary_when_same_name_on_two_connections_then_two_queues(self, broker: Broker) -> None:
         one, other = await connected(broker), await connected(broker)
         await one.subscribe("/temp-queue/x")
@@ -350,25 +330,11 @@ class TestPrefetch:
         assert (await one.bodies(2), await other.bodies(2)) == (["a", "c"], ["b", "d"])
 
         await other.stream.aclose()
-        await one.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
+        await one.leave(broker)
 
         waiting = broker.messages("/queue/a")
         assert [message.body.decode() for message in waiting] == list("abcdef")
         assert [message.deliveries for message in waiting] == [1, 1, 1, 1, 0, 0]
-
-    async def test_competing_consumers_when_prefetch_1_then_share_by_turns(self, broker: Broker) -> None:
-        one, other = await connected(broker), await connected(broker)
-        for client in (one, other):
-            await client.subscribe("/queue/a", "client-individual", prefetch_count="1")
-        for body in "1234":
-            broker.publish("/queue/a", body)
-
-        first, second = await one.message("1"), await other.message("2")
-        await other.acknowledge(second)
-        await other.message("3")
-        await one.acknowledge(first)
-        await one.message("4")
 
 
 class TestAcknowledge:
@@ -378,15 +344,10 @@ class TestAcknowledge:
         self, broker: Broker, client: RawClient, ack: str, left: list[bytes]
     ) -> None:
         """Rows all-ACK-3, 1x-SUB-10, 1x-SUB-13, 10-ACK-1, 11-ACK-1, 12-ACK-1."""
-        await client.subscribe("/queue/a", ack)
-        for body in "123":
-            broker.publish("/queue/a", body)
-        frames = [await client.message(body) for body in "123"]
+        frames = await client.delivered(broker, "123", ack=ack)
 
-        await client.acknowledge(frames[1], receipt="acked")
-        await client.expect(Command.RECEIPT)
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
+        await client.settle(frames[1])
+        await client.leave(broker)
 
         assert [message.body for message in broker.messages("/queue/a")] == left
 
@@ -409,9 +370,7 @@ class TestAcknowledge:
 
     async def test_ack_when_message_id_is_used_in_1_2_then_refused(self, broker: Broker, client: RawClient) -> None:
         """Rows 12-ACK-1, 1x-ACK-4."""
-        await client.subscribe("/queue/a", "client")
-        broker.publish("/queue/a", "x")
-        message = await client.message()
+        (message,) = await client.delivered(broker)
 
         await client.write(Command.ACK, id=message.headers["message-id"], receipt="r")
 
@@ -423,23 +382,18 @@ class TestAcknowledge:
     async def test_ack_when_options_make_it_the_message_id_then_that_is_taken(
         self, broker: Broker, client: RawClient
     ) -> None:
-        await client.subscribe("/queue/a", "client-individual")
-        broker.publish("/queue/a", "x")
-        message = await client.message()
+        (message,) = await client.delivered(broker)
         assert message.headers["ack"] == message.headers["message-id"]
 
-        await client.acknowledge(message, receipt="r")
+        await client.settle(message)
 
-        await client.expect(Command.RECEIPT, receipt_id="r")
         assert broker.unacknowledged("/queue/a") == 0
 
     @ALL
     @pytest.mark.parametrize("ack", ["client", "client-individual"])
     async def test_ack_when_given_twice_then_refused(self, broker: Broker, client: RawClient, ack: str) -> None:
         """Row 1x-ACK-4."""
-        await client.subscribe("/queue/a", ack)
-        broker.publish("/queue/a", "x")
-        message = await client.message()
+        (message,) = await client.delivered(broker, ack=ack)
 
         await client.acknowledge(message)
         await client.acknowledge(message)
@@ -463,10 +417,8 @@ class TestAcknowledge:
     async def test_ack_when_1_1_names_another_subscription_then_refused(self, broker: Broker) -> None:
         """Row 11-ACK-1."""
         client = await connected(broker, version=Version.V1_1)
-        await client.subscribe("/queue/a", "client")
+        (message,) = await client.delivered(broker)
         await client.subscribe("/queue/b", "client", subscription_id="2")
-        broker.publish("/queue/a", "x")
-        message = await client.message()
 
         await client.write(Command.ACK, message_id=message.headers["message-id"], subscription="2")
 
@@ -481,13 +433,9 @@ class TestNack:
         self, broker: Broker, client: RawClient, ack: str, dead: list[str]
     ) -> None:
         """Rows 11-NACK-3, 12-NACK-3, 1x-NACK-1, 1x-FRM-16."""
-        await client.subscribe("/queue/a", ack)
-        for body in "123":
-            broker.publish("/queue/a", body)
-        frames = [await client.message(body) for body in "123"]
+        frames = await client.delivered(broker, "123", ack=ack)
 
-        await client.acknowledge(frames[1], Command.NACK, receipt="r")
-        await client.expect(Command.RECEIPT)
+        await client.settle(frames[1], Command.NACK)
 
         assert [message.body.decode() for message in broker.messages("/queue/DLQ.a")] == dead
 
@@ -536,15 +484,11 @@ class TestNack:
         broker.publish("/queue/a", "x")
         await client.subscribe("/queue/a", "client")
 
-        await client.acknowledge(await client.message("x"), Command.NACK, receipt="r")
-        await client.expect(Command.RECEIPT, receipt_id="r")
+        await client.settle(await client.message("x"), Command.NACK)
 
         assert broker.unacknowledged("/queue/a") == comes_back
-        assert (broker.depth("/queue/a"), broker.depth("/queue/dead-letter"), broker.depth("/queue/full")) == (
-            0,
-            0,
-            1,
-        )
+        depths = [broker.depth(f"/queue/{name}") for name in ("a", "dead-letter", "full")]
+        assert depths == [0, 0, 1]
 
     @pytest.mark.parametrize("policy", [NackPolicy.REQUEUE, NackPolicy.DEAD_LETTER])
     @pytest.mark.parametrize(
@@ -563,12 +507,9 @@ class TestNack:
         """What it cannot read counts as if it were not there, as measured on RabbitMQ 3.10.8 and 4.3.6."""
         async with open_broker(listen=False, options=BrokerOptions(nack=policy)) as broker:
             client = await connected(broker)
-            await client.subscribe("/queue/a", "client-individual")
-            broker.publish("/queue/a", "x")
-            message = await client.message("x")
+            (message,) = await client.delivered(broker)
 
-            await client.acknowledge(message, Command.NACK, requeue=requeue, receipt="r")
-            await client.expect(Command.RECEIPT)
+            await client.settle(message, Command.NACK, requeue=requeue)
 
             expected = policy is NackPolicy.REQUEUE if comes_back is None else comes_back
             assert (broker.unacknowledged("/queue/a"), broker.depth("/queue/dead-letter")) == (expected, not expected)
@@ -578,8 +519,7 @@ class TestNack:
         self, broker: Broker, client: RawClient, durable: str, *, stays: bool
     ) -> None:
         await client.subscribe("/topic/a", durable=durable)
-        await client.stream.aclose()
-        await broker.wait_until(lambda: broker.sessions == ())
+        await client.leave(broker)
 
         broker.publish("/topic/a", "x")
 
@@ -597,9 +537,7 @@ class TestNack:
 async def begun(broker: Broker, version: Version = Version.V1_2) -> tuple[RawClient, Frame]:
     """A client in a transaction, and a message of /queue/a that it has not acknowledged yet."""
     client = await connected(broker, version=version)
-    await client.subscribe("/queue/a", "client")
-    broker.publish("/queue/a", "in")
-    message = await client.message("in")
+    (message,) = await client.delivered(broker)
     await client.write(Command.BEGIN, transaction="t")
     return client, message
 
@@ -629,8 +567,7 @@ class TestTransactions:
         await client.confirmed(Command.ABORT, transaction="t")
 
         assert (broker.depth("/queue/b"), broker.unacknowledged("/queue/a")) == (0, 1)
-        await client.acknowledge(message, receipt="again")
-        await client.expect(Command.RECEIPT, receipt_id="again")
+        await client.settle(message)
         assert broker.unacknowledged("/queue/a") == 0
 
     @SINCE_1_1
@@ -638,8 +575,7 @@ class TestTransactions:
     async def test_nack_when_in_a_transaction_then_waits_for_commit(self, broker: Broker, version: Version) -> None:
         """Row 1x-NACK-1."""
         client, message = await begun(broker, version)
-        await client.acknowledge(message, Command.NACK, transaction="t", receipt="r")
-        await client.expect(Command.RECEIPT)
+        await client.settle(message, Command.NACK, transaction="t")
         assert broker.depth("/queue/dead-letter") == 0
         await client.confirmed(Command.COMMIT, transaction="t")
 
@@ -663,10 +599,7 @@ class TestTransactions:
     async def test_abort_when_several_had_acks_then_the_order_of_the_messages_is_as_before(
         self, broker: Broker, client: RawClient
     ) -> None:
-        await client.subscribe("/queue/a", "client")
-        for body in "abcde":
-            broker.publish("/queue/a", body)
-        frames = [await client.message(body) for body in "abcde"]
+        frames = await client.delivered(broker, "abcde")
         for name, frame in (("t", frames[1]), ("u", frames[2])):
             await client.write(Command.BEGIN, transaction=name)
             await client.acknowledge(frame, transaction=name)
@@ -690,39 +623,32 @@ class TestTransactions:
 
         await client.confirmed(Command.ABORT, transaction="t")
 
-        assert [message.body for message in broker.messages("/queue/a")] == [b"in", b"next"]
+        assert [message.body for message in broker.messages("/queue/a")] == [b"x", b"next"]
         assert broker.unacknowledged("/queue/a") == 0
 
     @with_options(BrokerOptions(max_queue_length=2))
     async def test_send_when_the_transaction_is_full_then_refused(self, broker: Broker) -> None:
         client, message = await begun(broker)
         await client.acknowledge(message, transaction="t")
-        await client.send("/queue/b", "1", transaction="t", receipt="fits")
-        await client.expect(Command.RECEIPT, receipt_id="fits")
+        await client.confirmed(Command.SEND, destination="/queue/b", transaction="t")
 
         await client.send("/queue/b", "2", transaction="t")
 
         await client.refused("transaction is full")
 
-    async def test_disconnect_when_transaction_is_open_then_aborted(self, broker: Broker, client: RawClient) -> None:
-        """Row 1x-TX-5."""
-        await client.write(Command.BEGIN, transaction="t")
-        await client.send("/queue/b", "1", transaction="t")
-
-        await client.confirmed(Command.DISCONNECT)
-
-        assert broker.depth("/queue/b") == 0
-
-    async def test_link_when_lost_in_a_transaction_then_aborted(self, broker: Broker) -> None:
-        """Row 1x-TX-6."""
+    @pytest.mark.parametrize("disconnects", [True, False])
+    async def test_transaction_when_the_session_ends_in_it_then_aborted(
+        self, broker: Broker, *, disconnects: bool
+    ) -> None:
+        """Rows 1x-TX-5, 1x-TX-6."""
         client, message = await begun(broker)
         await client.send("/queue/b", "1", transaction="t")
-        await client.acknowledge(message, transaction="t", receipt="r")
-        await client.expect(Command.RECEIPT)
+        await client.settle(message, transaction="t")
         assert broker.sessions[0].transactions == 1
 
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
+        if disconnects:
+            await client.confirmed(Command.DISCONNECT)
+        await client.leave(broker)
 
         assert (broker.depth("/queue/a"), broker.depth("/queue/b")) == (1, 0)
 
@@ -766,8 +692,7 @@ class TestDisconnect:
         for number in range(100):
             await client.send("/queue/a", str(number), receipt=f"r{number}")
         await client.write(Command.DISCONNECT)
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions)
+        await client.leave(broker)
 
         assert broker.depth("/queue/a") == 100
 
@@ -776,16 +701,13 @@ class TestDisconnect:
         self, broker: Broker, client: RawClient
     ) -> None:
         """Rows all-DISC-3, 12-RECEIPT-2."""
-        await client.subscribe("/queue/a", "client")
-        broker.publish("/queue/a", "x")
-        await client.message()
+        await client.delivered(broker)
 
         await client.confirmed(Command.DISCONNECT)
 
         await client.expect_eof()
         assert broker.depth("/queue/a") == 1
-        await client.stream.aclose()
-        await broker.wait_until(lambda: not broker.sessions, timeout=60)
+        await client.leave(broker)
 
 
 class Crowd:

@@ -1,5 +1,7 @@
 """What a frame costs the broker, codec included: in calls, and where it holds a lot also in time."""
 
+from __future__ import annotations
+
 import gc
 import time
 from collections.abc import Callable, Sequence
@@ -37,15 +39,12 @@ class OpenGate:
         return [receipt_id]
 
 
-def new_state() -> BrokerState:
-    return BrokerState(BrokerOptions(outbox_bytes=1 << 30))
-
-
 class Session:
-    """A client of a broker without links."""
+    """A client of a broker without links, or a further client of the broker of another."""
 
-    def __init__(self, state: BrokerState, name: str, version: str = "1.2") -> None:
-        self._conversation = Conversation(session_id=name, state=state, gate=OpenGate(), wake=lambda: None)
+    def __init__(self, other: Session | None = None, *, name: str = "a", version: str = "1.2") -> None:
+        self.state: BrokerState = BrokerState(BrokerOptions(outbox_bytes=1 << 30)) if other is None else other.state
+        self._conversation = Conversation(session_id=name, state=self.state, gate=OpenGate(), wake=lambda: None)
         self.say(f"CONNECT\naccept-version:{version}\nhost:h\n\n\0")
 
     def say(self, *frames: str) -> bytes:
@@ -63,63 +62,56 @@ class Session:
 
 
 Action = Callable[[], object]
-Scene = Callable[[BrokerState, int], Action]
+Scene = Callable[[Session, int], Action]
 
 
 def _acks(count: int) -> list[str]:
     return [f"ACK\nid:1.{number + 1}\n\n\0" for number in range(count)]
 
 
-def _subscriptions_left(state: BrokerState, count: int, destination: str) -> Action:
-    session = Session(state, "a")
+def _subscriptions_left(session: Session, count: int, destination: str) -> Action:
     session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:{destination}\n\n\0" for number in range(count)))
     return session.leave
 
 
-def _unacked_left(state: BrokerState, count: int) -> Action:
-    session = Session(state, "a")
+def _unacked_left(session: Session, count: int) -> Action:
     session.say(
         "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0", *["SEND\ndestination:/queue/a\n\n\0"] * count
     )
     return session.leave
 
 
-def _destinations_unsubscribed(state: BrokerState, count: int) -> Action:
-    session = Session(state, "a")
+def _destinations_unsubscribed(session: Session, count: int) -> Action:
     session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/queue/{number}\n\n\0" for number in range(count)))
     return lambda: [session.say(f"UNSUBSCRIBE\nid:{number}\n\n\0") for number in range(count)]
 
 
-def _durable_left(state: BrokerState, count: int) -> Action:
-    session = Session(state, "a")
+def _durable_left(session: Session, count: int) -> Action:
     headers = "destination:/topic/t\ndurable-subscription-name"
     session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}:{number}\n\n\0" for number in range(count)))
     return session.leave
 
 
-def _sessions_left(state: BrokerState, count: int) -> Action:
-    sessions = [Session(state, str(number)) for number in range(count)]
-    sessions[0].say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
+def _sessions_left(session: Session, count: int) -> Action:
+    sessions = [session, *(Session(session, name=str(number)) for number in range(1, count))]
+    session.say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
     return lambda: list(map(Session.leave, sessions))
 
 
-def _committed(state: BrokerState, count: int) -> Action:
-    session = Session(state, "a")
+def _committed(session: Session, count: int) -> Action:
     session.say("BEGIN\ntransaction:t\n\n\0", *["SEND\ndestination:/queue/a\ntransaction:t\n\n\0"] * count)
     return lambda: session.say("COMMIT\ntransaction:t\n\n\0")
 
 
-def _aborted(state: BrokerState, count: int) -> Action:
-    session = Session(state, "a")
+def _aborted(session: Session, count: int) -> Action:
     subscribe = "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0"
     session.say(subscribe, *["SEND\ndestination:/queue/a\n\n\0"] * count, "BEGIN\ntransaction:t\n\n\0")
     session.say(*(ack.replace("\n\n", "\ntransaction:t\n\n") for ack in _acks(count)))
     return lambda: session.say("ABORT\ntransaction:t\n\n\0")
 
 
-def _in_transactions(state: BrokerState, count: int, mode: str) -> Session:
-    """A session with as many open transactions as deliveries, each of which acknowledges one."""
-    session = Session(state, "a")
+def _in_transactions(session: Session, count: int, mode: str) -> Session:
+    """The session, with as many open transactions as deliveries, each of which acknowledges one."""
     subscribe = f"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:{mode}\n\n\0"
     session.say(subscribe, *["SEND\ndestination:/queue/a\n\n\0"] * count)
     session.say(*(f"BEGIN\ntransaction:{number + 1}\n\n\0" for number in range(count)))
@@ -127,39 +119,36 @@ def _in_transactions(state: BrokerState, count: int, mode: str) -> Session:
     return session
 
 
-def _transactions_left(state: BrokerState, count: int) -> Action:
-    return _in_transactions(state, count, "client-individual").leave
+def _transactions_left(session: Session, count: int) -> Action:
+    return _in_transactions(session, count, "client-individual").leave
 
 
-def _transactions_aborted(state: BrokerState, count: int) -> Action:
-    session = _in_transactions(state, count, "client")
+def _transactions_aborted(session: Session, count: int) -> Action:
+    _in_transactions(session, count, "client")
     aborts = [f"ABORT\ntransaction:{number + 1}\n\n\0" for number in range(count)]
     return lambda: session.say(*aborts, f"ACK\nid:1.{count}\nreceipt:all\n\n\0")
 
 
-def _one_by_one(state: BrokerState, count: int) -> Action:
+def _one_by_one(session: Session, count: int) -> Action:
     """Many consumers, each with a prefetch of one, and each message acknowledged."""
-    session = Session(state, "a")
     headers = "destination:/queue/a\nack:client-individual\nprefetch-count:1"
     session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}\n\n\0" for number in range(count)))
     session.say(*["SEND\ndestination:/queue/a\n\n\0"] * (3 * count))
     return lambda: [session.say(f"ACK\nid:{number + 1}.1\n\n\0") for number in range(count)]
 
 
-def _by_selector(state: BrokerState, count: int) -> Action:
+def _by_selector(session: Session, count: int) -> Action:
     """A busy consumer takes the messages one by one, past another that wants none of them."""
-    session = Session(state, "a")
     headers = "destination:/queue/a\nack:client-individual\nprefetch-count:1\nselector"
     session.say(f"SUBSCRIBE\nid:1\n{headers}:n = 1\n\n\0", f"SUBSCRIBE\nid:2\n{headers}:n = 2\n\n\0")
     session.say(*["SEND\ndestination:/queue/a\nn:1\n\n\0"] * count)
     return lambda: [session.say(ack) for ack in _acks(count)]
 
 
-def _expiring(state: BrokerState, count: int) -> Action:
+def _expiring(session: Session, count: int) -> Action:
     """Messages expire one after the other, while others come."""
-    now, namespace = [0.0], state.namespace()
-    namespace.dirty.clock = lambda: now[0]
-    session = Session(state, "a")
+    now = [0.0]
+    session.state.namespace().dirty.clock = lambda: now[0]
     session.say(*(f"SEND\ndestination:/queue/a\nexpiration:{number + 1}\n\n\0" for number in range(count)))
 
     def action() -> None:
@@ -170,12 +159,12 @@ def _expiring(state: BrokerState, count: int) -> Action:
     return action
 
 
-def _acknowledged_in_1_0(state: BrokerState, count: int) -> Action:
-    session = Session(state, "a", "1.0")
+def _acknowledged_in_1_0(session: Session, count: int) -> Action:
+    old = Session(session, name="b", version="1.0")
     headers = "ack:client\ndestination:/queue/"
-    session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}{number}\n\n\0" for number in range(count)))
-    session.say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
-    return lambda: [session.say(f"ACK\nmessage-id:m-{number + 1}\n\n\0") for number in range(count)]
+    old.say(*(f"SUBSCRIBE\nid:{number}\n{headers}{number}\n\n\0" for number in range(count)))
+    old.say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
+    return lambda: [old.say(f"ACK\nmessage-id:m-{number + 1}\n\n\0") for number in range(count)]
 
 
 # --- calls for each plain message -------------------------------------------------------------------------------------
@@ -185,34 +174,34 @@ def plain(more: str = "", name: str = "/queue/a") -> str:
     return f"SEND\ndestination:{name}\ncontent-type:text/plain\nn:1\n{more}content-length:3\n\nabc\0"
 
 
-def _sent(state: BrokerState, frame: str) -> Action:
-    session, frames = Session(state, "a"), [frame] * _PLAIN
+def _sent(session: Session, frame: str) -> Action:
+    frames = [frame] * _PLAIN
     return lambda: session.say(*frames)
 
 
-def _in_a_transaction(state: BrokerState) -> Action:
-    session, frames = Session(state, "a"), [plain("transaction:t\n")] * _PLAIN
+def _in_a_transaction(session: Session) -> Action:
+    frames = [plain("transaction:t\n")] * _PLAIN
     return lambda: session.say("BEGIN\ntransaction:t\n\n\0", *frames, "COMMIT\ntransaction:t\n\n\0")
 
 
-def _delivered(state: BrokerState) -> Action:
-    sender, reader, frames = Session(state, "a"), Session(state, "b"), [plain()] * _PLAIN
+def _delivered(session: Session) -> Action:
+    reader, frames = Session(session, name="b"), [plain()] * _PLAIN
     reader.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:auto\n\n\0")
-    return lambda: (sender.say(*frames), reader.listen())
+    return lambda: (session.say(*frames), reader.listen())
 
 
-def _acknowledged(state: BrokerState) -> Action:
-    sender, reader, frames, acks = Session(state, "a"), Session(state, "b"), [plain()] * _PLAIN, _acks(_PLAIN)
+def _acknowledged(session: Session) -> Action:
+    reader, frames, acks = Session(session, name="b"), [plain()] * _PLAIN, _acks(_PLAIN)
     reader.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0")
-    return lambda: (sender.say(*frames), reader.say(*acks))
+    return lambda: (session.say(*frames), reader.say(*acks))
 
 
-def _copied(state: BrokerState) -> Action:
-    sender, frames = Session(state, "a"), [plain(name="/topic/a")] * _PLAIN
-    readers = [Session(state, f"b{number}") for number in range(_SUBSCRIBERS)]
+def _copied(session: Session) -> Action:
+    frames = [plain(name="/topic/a")] * _PLAIN
+    readers = [Session(session, name=f"b{number}") for number in range(_SUBSCRIBERS)]
     for reader in readers:
         reader.say("SUBSCRIBE\nid:1\ndestination:/topic/a\nack:auto\n\n\0")
-    return lambda: (sender.say(*frames), list(map(Session.listen, readers)))
+    return lambda: (session.say(*frames), list(map(Session.listen, readers)))
 
 
 @pytest.mark.parametrize(
@@ -229,10 +218,10 @@ def _copied(state: BrokerState) -> Action:
     ids=["stored", "confirmed", "unheard", "in-a-transaction", "delivered", "acknowledged", "copied"],
 )
 def test_calls_when_messages_are_plain_then_are_no_more_than_they_were(
-    scene: Callable[[BrokerState], Action], most: int
+    scene: Callable[[Session], Action], most: int
 ) -> None:
     """A message pays for no feature that it does not use: no ttl, priority, delay, group or selector."""
-    action = scene(new_state())
+    action = scene(Session())
 
     with count_calls() as calls:
         action()
@@ -267,7 +256,7 @@ SCENES: dict[str, Scene] = {
 
 @pytest.mark.parametrize("name", SCENES)
 def test_calls_when_there_are_eight_times_as_many_then_grow_about_eightfold(name: str) -> None:
-    few, many = (SCENES[name](new_state(), _FEW_FOR_CALLS * times) for times in (1, _TIMES))
+    few, many = (SCENES[name](Session(), _FEW_FOR_CALLS * times) for times in (1, _TIMES))
 
     with count_calls() as calls_for_few:
         few()
@@ -278,7 +267,7 @@ def test_calls_when_there_are_eight_times_as_many_then_grow_about_eightfold(name
 
 
 def seconds(scene: Scene, count: int) -> float:
-    action = scene(new_state(), count)
+    action = scene(Session(), count)
     gc.disable()
     try:
         started = time.thread_time()

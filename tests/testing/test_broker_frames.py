@@ -4,18 +4,12 @@ import anyio
 import pytest
 
 from tests.kit.loops import wait_all_tasks_blocked
-from tests.testing.raw_client import ALL, SINCE_1_1, RawClient, connected, with_options
+from tests.testing.raw_client import ALL, CONNECT, SINCE_1_1, RawClient, connected, with_options
 from trio_stomp import Limits
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts
 from trio_stomp.types import Command, Version
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def stranger(broker: Broker, version: Version) -> RawClient:
-    """A client that has not sent CONNECT yet."""
-    return RawClient(broker.connect_stream(), version=version)
 
 
 # --- CONNECT ----------------------------------------------------------------------------------------------------------
@@ -169,7 +163,7 @@ async def test_first_frame_when_not_connect_then_error_and_close(stranger: RawCl
         b"SHOUT\n\n\0",
         b"MESSAGE\ndestination:x\n\n\0",
         b"CONNECTED\n\n\0",
-        b"CONNECT\naccept-version:1.2\nhost:h\n\n\0",
+        CONNECT,
     ],
 )
 async def test_frame_when_unknown_or_a_servers_or_connect_again_then_error_and_close(

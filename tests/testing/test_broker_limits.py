@@ -115,8 +115,7 @@ async def test_names_when_their_memory_is_used_then_subscribe_begin_and_send_are
     for number in range(10):
         await client.write(Command.SUBSCRIBE, id=str(number), destination=f"/topic/{number}")
     await refused(client, "20000", "max_names_bytes")
-    await client.stream.aclose()
-    await broker.wait_until(lambda: not broker.sessions)
+    await client.leave(broker)
 
     # With the client all its names are gone.
     assert memory(broker).names.used == 0
@@ -124,8 +123,7 @@ async def test_names_when_their_memory_is_used_then_subscribe_begin_and_send_are
     for number in range(100):
         await client.write(Command.BEGIN, transaction=str(number))
     await refused(client, "max_names_bytes")
-    await client.stream.aclose()
-    await broker.wait_until(lambda: not broker.sessions)
+    await client.leave(broker)
     client = await connected(broker)
     for number in range(10):
         await client.send(f"/queue/{number}")
@@ -150,11 +148,10 @@ async def test_name_when_too_long_then_refused(client: RawClient, command: Comma
 
 
 @with_options(BrokerOptions(max_name_length=100))
-async def test_client_id_when_too_long_then_refused(broker: Broker) -> None:
-    client = RawClient(broker.connect_stream())
-    await client.write(Command.CONNECT, accept_version="1.2", host="h", client_id="a" * 101)
+async def test_client_id_when_too_long_then_refused(stranger: RawClient) -> None:
+    await stranger.write(Command.CONNECT, accept_version="1.2", host="h", client_id="a" * 101)
 
-    await refused(client, "max_name_length")
+    await refused(stranger, "max_name_length")
 
 
 @with_options(BrokerOptions(max_unfinished_bytes=100_000, limits=Limits(body_bytes=200_000)))
@@ -299,8 +296,7 @@ async def test_memory_when_all_clients_have_left_then_nothing_is_charged(broker:
     last = await connected(broker)
     await last.subscribe("/queue/dead-letter", "auto", "d")
     await last.message()
-    await last.stream.aclose()
-    await broker.wait_until(lambda: not broker.sessions)
+    await last.leave(broker)
 
     assert [account.used for account in (memory(broker).stored, memory(broker).output)] == [0, 0]
     assert [account.used for account in (memory(broker).names, memory(broker).unfinished)] == [0, 0]

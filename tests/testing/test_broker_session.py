@@ -1,13 +1,11 @@
 import re
 
 import anyio
-import anyio.abc
-import anyio.lowlevel
 import pytest
 import trio
 
 from tests.kit.loops import on_loops, wait_all_tasks_blocked
-from tests.testing.raw_client import RawClient, connected, with_options
+from tests.testing.raw_client import CONNECT, BrokenStream, RawClient, connected, with_options
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, StallReading, StallWriting, open_broker
 from trio_stomp.types import Command, Version
 
@@ -84,9 +82,7 @@ async def test_client_when_silent_then_given_up_after_the_grace(broker: Broker) 
     """Rows 1x-HB-6, 1x-HB-11, 1x-HB-12."""
     client = await connected(broker, heart_beat="1000,0")
     start = anyio.current_time()
-    await client.subscribe("/queue/a", "client")
-    broker.publish("/queue/a", "x")
-    await client.message()
+    await client.delivered(broker)
 
     await client.refused("heart-beat missing")
 
@@ -139,11 +135,10 @@ async def test_client_when_it_does_not_read_then_broker_keeps_its_messages_in_th
 
 
 @with_options(BrokerOptions(connect_timeout=3))
-async def test_connect_when_it_does_not_come_then_error_after_the_timeout(broker: Broker) -> None:
-    client = RawClient(broker.connect_stream())
+async def test_connect_when_it_does_not_come_then_error_after_the_timeout(stranger: RawClient) -> None:
     start = anyio.current_time()
 
-    await client.refused("no CONNECT frame")
+    await stranger.refused("no CONNECT frame")
 
     assert anyio.current_time() - start == pytest.approx(3)
 
@@ -162,18 +157,18 @@ async def test_connect_when_a_fault_keeps_silent_then_timeout_does_too(
     assert broker.statistics().received[Command.SEND] == broker.depth("/queue/a") == 0
 
 
+@pytest.mark.parametrize("version", [Version.V1_1])
 @with_options(BrokerOptions(vhosts={"/", "/test"}))
-async def test_session_when_connected_then_tells_who_it_is(broker: Broker) -> None:
-    client = RawClient(broker.connect_stream(), version=Version.V1_1)
+async def test_session_when_connected_then_tells_who_it_is(broker: Broker, stranger: RawClient) -> None:
     await wait_all_tasks_blocked()
     (session,) = broker.sessions
     assert (session.connected, session.login, session.vhost, session.subscriptions) == (False, None, None, ())
     assert session.transactions == 0
 
-    await client.connect(host="/test", login="alice", heart_beat="2000,0")
-    await client.subscribe("/queue/a", subscription_id="1")
-    await client.subscribe("/queue/b", subscription_id="2")
-    await client.confirmed(Command.BEGIN, transaction="t")
+    await stranger.connect(host="/test", login="alice", heart_beat="2000,0")
+    await stranger.subscribe("/queue/a", subscription_id="1")
+    await stranger.subscribe("/queue/b", subscription_id="2")
+    await stranger.confirmed(Command.BEGIN, transaction="t")
 
     assert (session.connected, session.login, session.vhost) == (True, "alice", "/test")
     assert session.version is Version.V1_1
@@ -186,9 +181,7 @@ async def test_link_when_closed_by_client_then_session_ends_and_others_get_its_m
     broker: Broker, client: RawClient
 ) -> None:
     """Rows all-DISC-3, 1x-SUB-10."""
-    await client.subscribe("/queue/a", "client")
-    broker.publish("/queue/a", "x")
-    await client.message()
+    await client.delivered(broker)
     other = await connected(broker)
     await other.subscribe("/queue/a", "client")
 
@@ -249,35 +242,12 @@ async def test_session_when_last_frame_cannot_be_written_then_is_not_kept_for_ev
     assert 5 <= anyio.current_time() - start <= 6
 
 
-class OneWay(anyio.abc.ByteStream):
-    """Gives its input, a chunk a second, and takes nothing."""
-
-    def __init__(self, *chunks: bytes) -> None:
-        self._chunks = list(chunks)
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        await anyio.sleep(1)
-        if not self._chunks:
-            raise anyio.EndOfStream
-        return self._chunks.pop(0)
-
-    async def send(self, item: bytes) -> None:
-        await anyio.lowlevel.checkpoint()
-        raise anyio.BrokenResourceError
-
-    async def send_eof(self) -> None:
-        await anyio.lowlevel.checkpoint()
-
-    async def aclose(self) -> None:
-        await anyio.lowlevel.checkpoint()
-
-
 async def test_write_when_link_is_broken_then_frames_still_take_effect_and_no_message_is_lost(broker: Broker) -> None:
     """Row 12-RECEIPT-4."""
     subscribe = b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:auto\n\n\0"
     sends = b"SEND\ndestination:/queue/a\nreceipt:r\n\nx\0" * 3
 
-    await broker.serve_stream(OneWay(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", subscribe + sends))
+    await broker.serve_stream(BrokenStream(anyio.BrokenResourceError(), CONNECT, subscribe + sends))
 
     assert broker.depth("/queue/a") == 3
 
@@ -302,18 +272,17 @@ async def test_statistics_when_session_ran_then_frames_and_bytes_were_counted(
     assert counted.connections == counted.received[Command.CONNECT] == 1
 
 
-async def test_frames_when_they_come_octet_by_octet_then_mean_the_same(broker: Broker) -> None:
-    client = RawClient(broker.connect_stream())
+async def test_frames_when_they_come_octet_by_octet_then_mean_the_same(stranger: RawClient) -> None:
     given = (
         b"\n\nCONNECT\naccept-version:1.2\nhost:h\n\n\0\nSUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0\r\n"
         b"SEND\r\ndestination:/queue/a\r\ncontent-length:3\r\n\r\nx\0y\0"
     )
 
     for byte in given:
-        await client.stream.send_all(bytes([byte]))
+        await stranger.stream.send_all(bytes([byte]))
 
-    await client.expect_connected()
-    await client.message(b"x\0y")
+    await stranger.expect_connected()
+    await stranger.message(b"x\0y")
 
 
 async def test_frames_when_pipelined_then_all_up_to_disconnect_are_answered(broker: Broker) -> None:

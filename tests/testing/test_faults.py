@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.kit.loops import wait_all_tasks_blocked
-from tests.testing.raw_client import RawClient, connected
+from tests.testing.raw_client import CONNECT, RawClient, connected
 from trio_stomp.testing import (
     AnswerConnect,
     Broker,
@@ -27,7 +27,6 @@ from trio_stomp.types import Command, Version
 
 pytestmark = pytest.mark.anyio
 
-CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 SEND = b"SEND\ndestination:/queue/a\n\nx\0"
 RULES = [
     RefuseConnection(),
@@ -47,13 +46,6 @@ RULES = [
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_rule_when_made_then_is_data_that_compares(rule: Fault) -> None:
     assert len({rule, dataclasses.replace(rule)}) == 1
-
-
-def test_receipt_rule_when_nothing_is_said_then_concerns_the_next_one_of_any_command() -> None:
-    rule = SwallowReceipts()
-
-    assert (rule.command, rule.skip, rule.count) == (None, 0, 1)
-    assert ReverseReceipts().count is None
 
 
 @pytest.mark.parametrize(
@@ -105,8 +97,7 @@ async def test_fault_when_it_is_none_then_refused_with_the_name_of_the_call(
     with pytest.raises(TypeError, match=f"^apply{said}"):
         broker.sessions[0].apply(fault)  # type: ignore[arg-type]  # what is refused
 
-    await client.send("/queue/a", receipt="r")
-    await client.expect(Command.RECEIPT)
+    await client.confirmed(Command.SEND, destination="/queue/a")
 
 
 async def test_faults_when_they_could_do_nothing_then_refused(broker: Broker) -> None:  # noqa: ASYNC124  # its broker needs a loop
@@ -163,15 +154,6 @@ async def test_delayed_receipt_when_due_then_comes_after_so_many_seconds(broker:
     await client.expect_eof()
 
 
-async def test_refusal_when_planned_then_link_is_closed_without_a_word(broker: Broker) -> None:
-    broker.faults.plan(RefuseConnection())
-
-    await RawClient(broker.connect_stream()).expect_eof()
-
-    await connected(broker)
-    assert broker.statistics().connections == 2
-
-
 @pytest.mark.parametrize(
     ("fault", "answer"),
     [
@@ -198,13 +180,18 @@ async def test_connect_when_a_fault_answers_then_only_that_comes_and_the_link_is
     assert received == answer
 
 
-async def test_plan_when_connections_are_counted_then_only_those_are_met(broker: Broker) -> None:
-    broker.faults.plan(RefuseConnection(), connections=2, skip=1)
+@pytest.mark.parametrize(("counted", "refused"), [({}, [0]), ({"connections": 2, "skip": 1}, [1, 2])])
+async def test_plan_when_connections_are_counted_then_only_those_are_met(
+    broker: Broker, counted: dict[str, int], refused: list[int]
+) -> None:
+    broker.faults.plan(RefuseConnection(), **counted)
 
-    await connected(broker)
-    for _ in range(2):
-        await RawClient(broker.connect_stream()).expect_eof()
-    await connected(broker)
+    for number in range(4):
+        if number in refused:
+            await RawClient(broker.connect_stream()).expect_eof()
+        else:
+            await connected(broker)
+    assert broker.statistics().connections == 4
 
 
 async def test_plan_when_for_all_then_holds_until_cleared(broker: Broker) -> None:
@@ -247,8 +234,7 @@ async def test_drop_when_one_session_is_named_then_the_other_stays(broker: Broke
     broker.faults.drop(session_id=broker.sessions[0].session_id)
 
     await one.expect_eof()
-    await other.send("/queue/a", receipt="r")
-    await other.expect(Command.RECEIPT)
+    await other.confirmed(Command.SEND, destination="/queue/a")
 
 
 async def test_half_open_when_set_then_broker_is_deaf_and_mute_and_patient(broker: Broker) -> None:
@@ -261,11 +247,9 @@ async def test_half_open_when_set_then_broker_is_deaf_and_mute_and_patient(broke
     assert broker.depth("/queue/a") == 0
     assert len(broker.sessions) == 1
     broker.faults.resume()
-    await client.send("/queue/a", receipt="s")
-    await client.expect(Command.RECEIPT, receipt_id="s")
+    await client.confirmed(Command.SEND, destination="/queue/a")
     broker.faults.now(HalfOpen())
-    await client.stream.aclose()
-    await broker.wait_until(lambda: not broker.sessions)
+    await client.leave(broker)
 
 
 async def test_stall_when_reading_then_input_waits_until_resume_and_the_broker_is_patient(broker: Broker) -> None:

@@ -100,39 +100,6 @@ async def test_send_when_waiting_and_reader_closes_then_broken() -> None:
         await ours.send_all(b"x")
 
 
-async def test_receive_when_waiting_and_this_end_closes_then_closed() -> None:
-    ours, _ = open_memory_links()
-
-    async with anyio.create_task_group() as tasks:
-
-        async def receive() -> None:
-            with pytest.raises(anyio.ClosedResourceError):
-                await ours.receive_some()
-
-        tasks.start_soon(receive)
-        await wait_all_tasks_blocked()
-        ours.close()
-
-
-async def test_receive_when_other_end_sent_and_closed_then_gets_all_and_the_end() -> None:
-    ours, theirs = open_memory_links()
-    await ours.send_all(b"last words")
-    await ours.aclose()
-
-    assert await theirs.receive_some() == b"last words"
-    assert await theirs.receive_some() == b""
-
-
-async def test_receive_when_cancelled_then_nothing_is_lost() -> None:
-    ours, theirs = open_memory_links()
-
-    with anyio.move_on_after(1):
-        await theirs.receive_some()
-    await ours.send_all(b"x")
-
-    assert await theirs.receive_some() == b"x"
-
-
 async def test_receive_when_cancelled_as_bytes_come_then_they_wait_for_the_next() -> None:
     ours, theirs = open_memory_links()
     scope = anyio.CancelScope()

@@ -16,7 +16,6 @@ import trustme
 import trio_stomp
 from tests.kit.certificates import client_context, server_context
 from tests.kit.loops import (
-    LOOPS_OF_BROKER,
     REAL_LOOPS_OF_BROKER,
     nothing_left,
     on_loops,
@@ -24,32 +23,13 @@ from tests.kit.loops import (
     wait_all_tasks_blocked,
 )
 from tests.kit.on_asyncio import run_on_asyncio
+from tests.testing.raw_client import CONNECT, BrokenStream
 from trio_stomp import ConnectError
 from trio_stomp.testing import Broker, DropLink, MemoryLink, open_broker
 
 pytestmark = pytest.mark.anyio
 
-in_memory = on_loops(*LOOPS_OF_BROKER)
 over_sockets = on_loops(*REAL_LOOPS_OF_BROKER)
-
-
-@in_memory
-async def test_verbs_when_the_broker_is_in_the_same_loop_then_do_what_they_say(broker: Broker) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        await client.send("/queue/a", b"plain")
-        await client.send("/queue/a", b"confirmed", receipt=True)
-        assert broker.depth("/queue/a") == 2
-
-        async with client.subscribe("/queue/a") as messages:
-            first, second = await anext(messages), await anext(messages)
-            assert (first.body, second.body) == (b"plain", b"confirmed")
-            await first.ack(receipt=True)
-            assert broker.unacknowledged("/queue/a") == 1
-            async with client.transaction() as transaction:
-                await transaction.send("/queue/b", b"third")
-                await transaction.ack(second)
-            assert broker.unacknowledged("/queue/a") == 0
-        assert [message.body for message in broker.messages("/queue/b")] == [b"third"]
 
 
 @over_sockets
@@ -112,44 +92,20 @@ async def test_broker_when_it_listens_on_a_unix_socket_then_serves_and_removes_i
 async def test_broker_when_a_client_has_gone_before_connected_then_goes_on_serving_others() -> None:
     async with open_broker() as broker:
         with socket.create_connection(("127.0.0.1", broker.port)) as gone:
-            gone.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+            gone.sendall(CONNECT)
         await broker.wait_until(lambda: broker.statistics().connections == 1 and not broker.sessions)
 
         assert await confirmed_and_received(broker.url) == b"tea"
 
 
-class Broken(anyio.abc.ByteStream):
-    """A stream of another library, which raises what the system says."""
-
-    def __init__(self) -> None:
-        self.is_read = False
-
-    async def send(self, item: bytes) -> None:
-        raise OSError("not sent")
-
-    async def receive(self, max_bytes: int = 1) -> bytes:
-        if self.is_read:
-            raise OSError("not received")
-        self.is_read = True
-        return b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
-
-    async def send_eof(self) -> None:
-        raise OSError("no end sent")
-
-    async def aclose(self) -> None:
-        raise OSError("not closed")
-
-
-@in_memory
 async def test_broker_when_a_stream_raises_what_the_system_says_then_goes_on_serving_others(broker: Broker) -> None:
-    await broker.serve_stream(Broken())
+    await broker.serve_stream(BrokenStream(OSError("not possible"), CONNECT))
 
     assert not broker.sessions
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"tea", receipt=True)
 
 
-@in_memory
 async def test_broker_when_used_in_another_loop_then_says_so_at_once(broker: Broker) -> None:
     async def main() -> None:
         with pytest.raises(RuntimeError, match="this broker belongs to another event loop: use it in the loop"):
@@ -166,7 +122,7 @@ async def test_broker_when_a_client_speaks_no_tls_then_goes_on_serving_others() 
     authority = trustme.CA()
     async with open_broker(host="localhost", tls=server_context(authority)) as broker:
         async with await anyio.connect_tcp("localhost", broker.port) as stream:
-            await stream.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0" * 10)
+            await stream.send(CONNECT * 10)
             with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
                 while True:
                     await stream.receive()
@@ -217,23 +173,10 @@ def test_block_when_its_task_is_canceled_then_the_broker_ends_and_the_same_error
 def test_block_when_a_task_of_the_broker_fails_then_the_error_is_raised_at_its_end_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Bad(anyio.abc.ByteStream):
-        async def send(self, item: bytes) -> None:
-            raise AssertionError
-
-        async def receive(self, max_bytes: int = 1) -> bytes:
-            raise ZeroDivisionError
-
-        async def send_eof(self) -> None:
-            raise AssertionError
-
-        async def aclose(self) -> None:
-            pass
-
     async def main() -> None:
         async with open_broker(listen=False) as broker:
-            broker._nursery.start_soon(broker.serve_stream, Bad())
-            await asyncio.sleep(1)
+            broker._nursery.start_soon(broker.serve_stream, BrokenStream(ZeroDivisionError()))
+            await asyncio.sleep(2)
             assert "a background task has failed" in caplog.text
 
     with pytest.raises(ZeroDivisionError):

@@ -10,9 +10,8 @@ import pytest
 
 from tests.kit.needed import needs
 from tests.kit.warm_python import WarmPython
-from tests.testing.raw_client import RawClient
+from tests.testing.raw_client import CONNECT
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
-from trio_stomp.types import Command
 
 
 @pytest.fixture
@@ -23,18 +22,10 @@ def stomp_broker_options() -> BrokerOptions:
 async def test_stomp_broker_when_asked_for_by_a_trio_test_then_runs_in_its_loop(stomp_broker: Broker) -> None:
     stream = await anyio.connect_tcp("127.0.0.1", stomp_broker.port)
     async with stream:
-        await stream.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+        await stream.send(CONNECT)
         await stomp_broker.wait_until(lambda: any(session.connected for session in stomp_broker.sessions))
 
         assert b"server:fixture/1" in await stream.receive()
-
-
-async def test_stomp_broker_when_connected_in_memory_then_works_too(stomp_broker: Broker) -> None:
-    client = RawClient(stomp_broker.connect_stream())
-
-    frame = await client.connect()
-
-    assert frame.command is Command.CONNECTED
 
 
 def test_stomp_broker_url_when_asked_for_by_a_synchronous_test_then_runs_in_a_thread(

@@ -112,14 +112,27 @@ MISMATCHES: list[tuple[bytes, Expectation, str]] = [
     (b"BEGIN\ntransaction:t\n\n\0", lambda peer: peer.expect_heart_beat(within=1.0), "got BEGIN"),
     (b"BEGIN\ntransaction:t\n\n\0", lambda peer: peer.accept_connect(), "expected a CONNECT frame"),
 ]
+# And then the link ends.
+ENDINGS: list[tuple[bytes, Expectation, str]] = [
+    (b"", lambda peer: peer.next_frame(), "the client has closed the link"),
+    (b"", lambda peer: peer.expect_silence(1.0), "the end of the link"),
+    (b"", lambda peer: peer.expect_heart_beat(within=1.0), "the end of the link"),
+    (b"SEND\ndestination:d\n\nhal", lambda peer: peer.expect_eof(), "within a frame"),
+    (b"SEND\ndesti", lambda peer: peer.next_frame(), "within a frame; the last bytes: .*desti"),
+]
 
 
-@pytest.mark.parametrize(("data", "expectation", "complaint"), MISMATCHES)
+@pytest.mark.parametrize(
+    ("data", "expectation", "complaint", "ends"),
+    [*((*each, False) for each in MISMATCHES), *((*each, True) for each in ENDINGS)],
+)
 async def test_expectation_when_client_does_something_else_then_mismatch_says_what(
-    peer: ScriptedPeer, data: bytes, expectation: Expectation, complaint: str
+    peer: ScriptedPeer, data: bytes, expectation: Expectation, complaint: str, *, ends: bool
 ) -> None:
     stream = await ready(peer)
     await stream.send_all(data)
+    if ends:
+        await stream.aclose()
 
     with pytest.raises(ScriptMismatchError, match=complaint):
         await expectation(peer)
@@ -133,27 +146,6 @@ async def test_command_when_it_is_text_then_type_error(peer: ScriptedPeer) -> No
         await peer.expect("SEND")  # type: ignore[arg-type]  # what is refused
     with pytest.raises(TypeError, match=said):
         await peer.send("SEND", {})  # type: ignore[arg-type]  # what is refused
-
-
-ENDINGS: list[tuple[bytes, Expectation, str]] = [
-    (b"", lambda peer: peer.next_frame(), "the client has closed the link"),
-    (b"", lambda peer: peer.expect_silence(1.0), "the end of the link"),
-    (b"", lambda peer: peer.expect_heart_beat(within=1.0), "the end of the link"),
-    (b"SEND\ndestination:d\n\nhal", lambda peer: peer.expect_eof(), "within a frame"),
-    (b"SEND\ndesti", lambda peer: peer.next_frame(), "within a frame; the last bytes: .*desti"),
-]
-
-
-@pytest.mark.parametrize(("data", "expectation", "complaint"), ENDINGS)
-async def test_expectation_when_link_ends_then_mismatch_says_so(
-    peer: ScriptedPeer, data: bytes, expectation: Expectation, complaint: str
-) -> None:
-    stream = await ready(peer)
-    await stream.send_all(data)
-    await stream.aclose()
-
-    with pytest.raises(ScriptMismatchError, match=complaint):
-        await expectation(peer)
 
 
 async def test_end_when_client_closes_in_order_then_expected(peer: ScriptedPeer) -> None:
