@@ -17,7 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.spark.recipes import program
-from trio_stomp.spark import ReceiversFailed, receivers
+from tests.spark.secret_hunt import receive
+from trio_stomp.spark import ReceiversFailed
 
 __all__ = ["ROWS", "main"]
 
@@ -31,12 +32,6 @@ def error_of(action: Callable[[], object]) -> str:
     except (PySparkException, ReceiversFailed) as error:
         return str(error)
     return ""
-
-
-def receive(spark: SparkSession, options: dict[str, str]) -> None:
-    """Receive on executors, for a moment."""
-    with receivers(spark, options, count=1):
-        pass
 
 
 def main(url: str, folder: str, options: dict[str, str]) -> dict[str, object]:

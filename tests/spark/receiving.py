@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
 
 from tests.spark.memory_store import MemoryStore
 from trio_stomp.spark import ReceiverState, ReceiverStatus
@@ -18,29 +20,19 @@ from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver_status import read_status, write_status
 from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.segment_slices import rows_of
 from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, DropLink, ThreadedBroker
 
-__all__ = [
-    "QUEUE",
-    "bodies_of",
-    "break_links",
-    "identity_of_an_ended_process",
-    "left",
-    "make_older",
-    "numbers_in",
-    "opened",
-    "planner_of",
-    "publish",
-    "segment_of",
-    "segments_in",
-    "statuses_in",
-    "wait_until_left",
-    "write",
-]
-
 QUEUE = "/queue/a"
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Makes(Protocol[T_co]):
+    """Makes something, with the options that every test needs; others are given."""
+
+    def __call__(self, **given: str) -> T_co: ...
 
 
 def publish(broker: ThreadedBroker, numbers: Iterable[int]) -> None:
@@ -71,6 +63,11 @@ async def _wait_until_left(broker: Broker, *, count: int) -> None:
     await broker.wait_until(lambda: _left(broker) == count, timeout=60)
 
 
+def wait_until_disconnected(broker: ThreadedBroker) -> None:
+    """Wait until no client is connected."""
+    broker.call(lambda inner: inner.wait_until(lambda: not inner.sessions, timeout=60))
+
+
 def break_links(broker: ThreadedBroker, *octets: int) -> None:
     """Have the next links break, each after the broker has sent so much over it."""
     for each in octets:
@@ -81,9 +78,9 @@ def _break_after(broker: Broker, *, octets: int) -> None:
     broker.faults.plan(DropLink(after_sent_bytes=octets))
 
 
-def opened(folder: Path) -> SpoolStore:
-    """The store in a local folder."""
-    return SpoolLocation.of(str(folder)).open()
+def opened(folder: Path, *below: str) -> SpoolStore:
+    """The store in a local folder, or below it."""
+    return SpoolLocation.of(str(folder)).open(*below)
 
 
 def planner_of(
@@ -114,15 +111,24 @@ def segments_in(store: SpoolStore) -> list[Segment]:
     return sorted(found, key=lambda each: (each.shard, each.first))
 
 
+def numbers_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    """The numbers in rows."""
+    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+
+
 def bodies_of(store: SpoolStore, segment: Segment) -> list[int]:
     """The numbers in a segment."""
-    batches = open_batches(store, store.path(segment.name), ["body"])
-    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+    return numbers_of(open_batches(store, store.path(segment.name), ["body"]))
 
 
 def numbers_in(store: SpoolStore) -> list[int]:
     """The numbers in a spool, copies included."""
     return [number for each in segments_in(store) for number in bodies_of(store, each)]
+
+
+def rows_in(store: SpoolStore, partition: InputPartition) -> list[int]:
+    """The numbers in a part of a batch, as a task of Spark reads it."""
+    return numbers_of(rows_of(SpoolLocation.of(store.folder), partition, ["body"]))
 
 
 def statuses_in(store: SpoolStore) -> list[ReceiverStatus]:

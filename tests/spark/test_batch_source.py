@@ -1,7 +1,6 @@
 """The batch source in Spark: the shared session, an embedded broker at the other end."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,13 +11,12 @@ from trio_stomp.testing import Broker, ThreadedBroker
 
 
 def publish(broker: ThreadedBroker, count: int) -> None:
-    for number in range(count):
-        broker.call(partial(put, number=number))
+    def put(inner: Broker) -> None:
+        for number in range(count):
+            headers = [("content-type", "application/json"), ("parity", str(number % 2))]
+            inner.publish(QUEUE, json.dumps({"n": number}), headers)
 
-
-def put(broker: Broker, *, number: int) -> None:
-    headers = [("content-type", "application/json"), ("parity", str(number % 2))]
-    broker.publish(QUEUE, json.dumps({"n": number}), headers)
+    broker.call(put)
 
 
 def load(spark: SparkSession, connection: dict[str, str], spool: Path, **options: str) -> DataFrame:

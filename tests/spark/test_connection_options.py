@@ -22,9 +22,7 @@ def test_brokers_when_they_are_a_list_then_tried_in_its_order() -> None:
     assert read(brokers="stomp://a:1, b:2,c").urls == ("stomp://a:1", "stomp://b:2", "stomp://c")
 
 
-@pytest.mark.parametrize(
-    "brokers", ["http://a", "stomp://", "stomp://a?x=1", "a:notaport", "stomp://a/vhost", "a:99999", "", ","]
-)
+@pytest.mark.parametrize("brokers", ["http://a", "stomp://", "stomp://a?x=1", "stomp://a/vhost", "", ","])
 def test_brokers_when_no_such_list_then_refused(brokers: str) -> None:
     with pytest.raises(OptionError, match="'brokers'"):
         read(brokers=brokers)
@@ -57,10 +55,11 @@ def test_secret_when_it_is_in_the_brokers_then_refused_and_not_shown(brokers: st
 
 
 def test_secrets_when_options_are_shown_then_hidden() -> None:
-    options = read(brokers="a", login="guest", password="hunter2", secretConnectHeaders='{"token": "hunter3"}')
+    headers = {"connectHeaders": '{"client-id": "a"}', "secretConnectHeaders": '{"token": "hunter3"}'}
+    options = read(brokers="a", login="guest", password="hunter2", **headers)
 
     assert options.passcode == "hunter2"
-    assert options.headers == (("token", "hunter3"),)
+    assert dict(options.headers) == {"client-id": "a", "token": "hunter3"}
     assert "hunter" not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # what was pickled the line before
 
@@ -86,12 +85,6 @@ def test_secret_when_spark_would_print_it_then_refused_and_the_error_says_where_
         read(brokers="a", **options)
 
     assert "hunter2" not in str(caught.value)
-
-
-def test_connect_headers_when_some_are_secret_then_all_are_sent() -> None:
-    options = read(brokers="a", connectHeaders='{"client-id": "a"}', secretConnectHeaders='{"token": "b"}')
-
-    assert dict(options.headers) == {"client-id": "a", "token": "b"}
 
 
 def test_tls_files_when_brokers_are_plain_then_refused() -> None:
@@ -147,31 +140,21 @@ def test_blocking_dial_when_the_broker_refuses_then_the_error_names_options_of_s
             raise AssertionError
 
 
-async def test_dial_when_tls_files_are_given_then_both_sides_are_checked(tmp_path: Path) -> None:
+async def test_dial_when_both_sides_are_checked_then_connected_with_tls_files_and_errors_name_their_options(
+    tmp_path: Path,
+) -> None:
     authority = trustme.CA()
     write_client_files(authority, tmp_path)
     async with open_broker(tls=server_context(authority, demands=authority)) as broker:
-        made = read(
-            brokers=f"stomps://localhost:{broker.port}",
-            login="guest",
-            password="guest",
-            tlsCaFile=str(tmp_path / "ca.pem"),
-            tlsCertFile=str(tmp_path / "client.pem"),
-            tlsKeyFile=str(tmp_path / "client.key"),
-        )
-        async with made.dial() as client:
-            assert client.server is not None
-
-
-async def test_dial_when_certificates_are_refused_then_the_error_names_options_of_spark(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    write_client_files(authority, tmp_path)
-    async with open_broker(tls=server_context(authority, demands=authority)) as broker:
-        given = {"brokers": f"stomps://localhost:{broker.port}", "reconnectTimeoutMs": "300"}
+        given = {"brokers": f"stomps://localhost:{broker.port}"}
         with trio.fail_after(60):
             with pytest.raises(StompError, match="name the CA that signed its certificate by the option 'tlsCaFile'"):
-                async with read(**given).dial():
+                async with read(**given, reconnectTimeoutMs="300").dial():
                     raise AssertionError
+            given["tlsCaFile"] = str(tmp_path / "ca.pem")
             with pytest.raises(StompError, match="by the options 'tlsCertFile' and 'tlsKeyFile'"):
-                async with read(**given, tlsCaFile=str(tmp_path / "ca.pem")).dial():
+                async with read(**given, reconnectTimeoutMs="300").dial():
                     raise AssertionError
+        files = {"tlsCertFile": str(tmp_path / "client.pem"), "tlsKeyFile": str(tmp_path / "client.key")}
+        async with read(**given, **files).dial() as client:
+            assert client.server is not None

@@ -16,7 +16,16 @@ import trio
 from pyspark.sql import SparkSession
 from trio.testing import MockClock
 
-from tests.spark.receiving import QUEUE, left, numbers_in, publish, statuses_in, wait_until_left
+from tests.spark.receiving import (
+    QUEUE,
+    left,
+    numbers_in,
+    publish,
+    statuses_in,
+    wait_until_disconnected,
+    wait_until_left,
+)
+from tests.spark.test_stream_source import Stream
 from tests.spark.waiting import wait_until
 from trio_stomp.spark import ReceiversFailed, ReceiverState, ReceiverStatus, SpoolError, executor_receivers, receivers
 from trio_stomp.spark.executor_receivers import receive_while_wanted, refuse_few_failures
@@ -34,8 +43,8 @@ class Kit:
 
     def __init__(self, spark: SparkSession, connection: dict[str, str], folder: Path) -> None:
         self.spark = spark
-        self.folder = folder
-        needed = {"subscribe": QUEUE, "spoolLocation": str(folder / "spool"), "availableNowTimeoutMs": "2000"}
+        self.stream = Stream(spark, connection, folder)
+        needed = {"subscribe": QUEUE, "spoolLocation": str(folder / "spool")}
         self.options = {**connection, **needed, "reconnectTimeoutMs": "5000"}
         self.store = StreamOptions.read(self.options).intake.open_spool("stream")
 
@@ -49,12 +58,8 @@ class Kit:
 
     def table(self) -> list[int]:
         """What is in the table when a query has read all that there is."""
-        rows = self.spark.readStream.format("stomp").options(**self.options).option("receivers", 0).load()
-        writing = rows.selectExpr("CAST(CAST(body AS STRING) AS INT) AS n").writeStream.format("parquet")
-        writing = writing.option("path", str(self.folder / "table"))
-        query = writing.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(PATIENCE)
-        return sorted(row.n for row in self.spark.read.schema("n INT").parquet(str(self.folder / "table")).collect())
+        self.stream.run(receivers="0", availableNowTimeoutMs="2000")
+        return self.stream.table()
 
 
 @pytest.fixture
@@ -82,7 +87,7 @@ def test_receivers_when_on_executors_then_a_query_reads_each_message_once(
     assert other.shard in states
     assert list(states.values()) == [ReceiverState.ENDED] * 2
     assert kit.is_over()
-    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions, timeout=60))
+    wait_until_disconnected(threaded_broker)
 
 
 def test_receivers_when_their_job_fails_then_it_is_run_again(threaded_broker: ThreadedBroker, kit: Kit) -> None:
@@ -128,7 +133,7 @@ def test_receivers_when_their_program_ends_within_the_block_then_they_stop_grace
     assert done.returncode == 0, done.stderr.decode()
     assert [each.state for each in kit.statuses()] == [ReceiverState.ENDED]
     assert kit.is_over()
-    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions, timeout=60))
+    wait_until_disconnected(threaded_broker)
     # What was not received is at the broker.
     assert len(numbers_in(kit.store)) + left(threaded_broker) == 10
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,16 +14,24 @@ import pytest
 from pyarrow import fs
 
 from tests.spark.memory_store import Killed, MemoryStore
-from tests.spark.receiving import identity_of_an_ended_process, make_older, planner_of, segment_of, segments_in, write
+from tests.spark.receiving import (
+    identity_of_an_ended_process,
+    make_older,
+    planner_of,
+    rows_in,
+    segment_of,
+    segments_in,
+    write,
+)
 from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, SpoolTaken
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.planner import DataLoss, Planner
 from trio_stomp.spark.receiver_status import read_status, write_status
 from trio_stomp.spark.recent_ids import Window
-from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
+from trio_stomp.spark.segment_slices import SegmentGroup
 from trio_stomp.spark.segments import list_spool
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolLocation, SpoolStore, StoredObject
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore, StoredObject
 from trio_stomp.spark.stream_offsets import Offsets
 
 WINDOW = Window(rows=100_000, seconds=1e9)
@@ -37,9 +46,12 @@ def taken_by_another(store: SpoolStore) -> None:
 
 
 def rows(store: SpoolStore, planner: Planner, start: Offsets, end: Offsets) -> list[int]:
-    group = SegmentGroup(planner.slices(start, end))
-    batches = rows_of(SpoolLocation.of(store.folder), group, ["body"])
-    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+    return rows_in(store, SegmentGroup(planner.slices(start, end)))
+
+
+def copies(planner: Planner, start: Offsets, end: Offsets) -> list[tuple[str, list[int]]]:
+    """The shards of the segments that have copies, and the places of those."""
+    return [(each.path.split("/")[-2], [*each.copies]) for each in planner.slices(start, end) if each.copies]
 
 
 @pytest.fixture
@@ -106,9 +118,7 @@ def test_copies_when_clocks_of_receivers_differ_then_the_row_that_came_first_is_
     end = planner.next({}, None)
 
     assert end == {"fast": 1, "slow": 2}
-    assert [(each.path.split("/")[-2], [*each.copies]) for each in planner.slices({}, end) if each.copies] == [
-        ("slow", [0])
-    ]
+    assert copies(planner, {}, end) == [("slow", [0])]
 
 
 def test_batch_when_limited_in_bytes_then_as_many_rows_as_fit_but_at_least_one(store: SpoolStore) -> None:
@@ -154,27 +164,18 @@ def test_copies_when_planned_then_left_out_of_the_batch_each_time_it_is_run(stor
     assert rows(store, planner, end, after) == [2]
 
 
-def test_copies_when_a_batch_ends_within_their_segment_then_each_is_left_out_once(store: SpoolStore) -> None:
-    write(store, "a", 1, ["1", "2", "3"], time=1)
-    write(store, "b", 1, ["2", "8", "3", "9"], redelivered=[0, 2], time=2)
-    planner = started(store)
-
-    first = planner.next({}, 5)
-    second = planner.next(first, None)
-
-    assert rows(store, planner, {}, first) == [1, 2, 3, 2]
-    assert rows(store, planner, first, second) == [4]
-
-
-def test_segment_when_partly_planned_and_the_planner_starts_again_then_its_rows_are_planned_once_and_known(
-    store: SpoolStore,
+@pytest.mark.parametrize("is_new", [False, True])
+def test_segment_when_a_batch_ends_within_it_then_its_rows_are_planned_once_and_known(
+    store: SpoolStore, is_new: bool
 ) -> None:
     write(store, "a", 1, ["1", "2", "3"], time=1)
     write(store, "b", 1, ["2", "8", "3", "9"], redelivered=[0, 2, 3], time=2)
-    first = started(store).next({}, 5)
-    assert first == {"a": 3, "b": 2}
-
     planner = started(store)
+    first = planner.next({}, 5)
+    assert first == {"a": 3, "b": 2}
+    assert rows(store, planner, {}, first) == [1, 2, 3, 2]
+
+    planner = started(store) if is_new else planner
     second = planner.next(first, None)
     # Its row 4 is not a copy of itself.
     assert rows(store, planner, first, second) == [4]
@@ -183,18 +184,6 @@ def test_segment_when_partly_planned_and_the_planner_starts_again_then_its_rows_
     write(store, "c", 1, ["8", "9", "10"], redelivered=[0, 1, 2], time=3)
     third = planner.next(second, None)
     assert rows(store, planner, second, third) == [3]
-
-
-def test_copies_when_the_process_died_before_an_offset_covered_them_then_decided_anew(store: SpoolStore) -> None:
-    write(store, "a", 1, ["1", "2"], time=1)
-    started(store).next({}, None)
-    write(store, "b", 1, ["2"], redelivered=[0], time=2)
-    started(store).next({"a": 2}, None)
-
-    again = started(store)
-    end = again.next({"a": 2}, None)
-
-    assert rows(store, again, {"a": 2}, end) == []
 
 
 def test_copies_when_many_segments_are_planned_at_once_then_found_in_each(store: SpoolStore) -> None:
@@ -235,20 +224,24 @@ def test_copies_when_a_query_with_another_checkpoint_had_kept_the_other_row_then
     assert rows(store, second, {"a": 2}, again) == [1]
 
 
-class Skipping(SpoolStore):
-    """A folder whose next listing leaves out an object, because it was written while the listing was made."""
+class Shared(SpoolStore):
+    """A folder that others write to: the next listing leaves out an object, or something happens right after it."""
 
     skipped = ""
+    after: Callable[[], None] | None = None
 
     def objects(self, below: str = "") -> list[StoredObject]:
-        skipped, self.skipped = self.skipped, ""
-        return [each for each in super().objects(below) if each.name != skipped]
+        found = [each for each in super().objects(below) if each.name != self.skipped]
+        after, self.after, self.skipped = self.after, None, ""
+        if after is not None:
+            after()
+        return found
 
 
 def test_copies_when_their_segment_is_missing_in_a_listing_and_a_newer_one_is_not_then_looked_for(
     tmp_path: Path,
 ) -> None:
-    store = Skipping(fs.LocalFileSystem(), str(tmp_path), "file")
+    store = Shared(fs.LocalFileSystem(), str(tmp_path), "file")
     write(store, "a", 1, ["1"], time=1)
     late = write(store, "b", 1, ["1"], redelivered=[0], time=2)
     write(store, "b", 2, ["2"], time=3)
@@ -322,19 +315,6 @@ def test_segments_when_spark_is_done_with_few_then_kept_and_with_many_then_delet
     again = started(store)
     after = again.next(end, None)
     assert rows(store, again, end, after) == [2]
-
-
-def test_segments_when_their_copies_are_left_out_and_they_are_deleted_then_that_note_too(store: SpoolStore) -> None:
-    write(store, "a", 1, ["1"], time=1)
-    write(store, "b", 1, ["1"], redelivered=[0], time=2)
-    planner = started(store, max_bytes=1)
-    end = planner.next({}, None)
-    assert len(list_spool(store).drops) == 1
-
-    planner.next(end, None)
-
-    listing = list_spool(store)
-    assert (listing.segments, listing.drops) == ({}, frozenset())
 
 
 def test_segments_when_done_for_long_then_deleted(store: SpoolStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,7 +391,7 @@ def test_shard_when_its_receiver_was_killed_long_ago_then_it_leaves_the_offset_w
 
 
 def test_shard_when_a_listing_misses_its_receiver_then_it_stays_in_the_offset(tmp_path: Path) -> None:
-    store = Skipping(fs.LocalFileSystem(), str(tmp_path), "file")
+    store = Shared(fs.LocalFileSystem(), str(tmp_path), "file")
     write(store, "live", 1, ["1"], time=1)
     planner = started(store, max_bytes=1)
     end = planner.next({}, None)
@@ -425,22 +405,16 @@ def test_shard_when_a_listing_misses_its_receiver_then_it_stays_in_the_offset(tm
     assert planner.next(end, None) == {"live": 2, "new": 1}
 
 
-@pytest.mark.parametrize("pid", [1 << 22, 1])
-def test_receivers_when_the_process_id_of_one_is_unknown_here_then_it_is_listed(store: SpoolStore, pid: int) -> None:
-    """With Trigger.AvailableNow, a run waits for all receivers that are listed. This one runs in another container."""
-    status = ReceiverStatus(
-        shard="a", state=ReceiverState.RECEIVING, host=socket.gethostname(), pid=pid, process=f"0123456789ab-{pid}-99"
-    )
-    write_status(store, status)
+def test_receivers_when_one_was_killed_on_this_machine_then_it_is_not_listed_and_those_of_others_are(
+    store: SpoolStore,
+) -> None:
+    """With Trigger.AvailableNow, a run waits for all that are listed. Of other containers, no process is known here."""
+    processes = {"a": f"0123456789ab-{1 << 22}-99", "b": "0123456789ab-1-99", "c": identity_of_an_ended_process()}
+    for shard, process in processes.items():
+        status = ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, host=socket.gethostname(), process=process)
+        write_status(store, status)
 
-    assert started(store).receivers() == [status]
-
-
-def test_receivers_when_one_was_killed_on_this_machine_then_it_is_not_listed(store: SpoolStore) -> None:
-    process = identity_of_an_ended_process()
-    write_status(store, ReceiverStatus(shard="a", state=ReceiverState.RECEIVING, process=process))
-
-    assert started(store).receivers() == []
+    assert [each.shard for each in started(store).receivers()] == ["a", "b"]
 
 
 def test_receivers_when_asked_for_then_those_that_have_said_something_lately(store: SpoolStore) -> None:
@@ -492,60 +466,34 @@ def test_copies_when_a_rival_decided_later_then_the_rows_of_a_planned_batch_stay
     assert rows(store, planner, {}, end) == [1, 1]
 
 
-def test_note_of_copies_when_the_planner_died_before_it_was_deleted_then_no_segment_is_without_it(
-    store: SpoolStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lives", range(7))
+def test_segments_when_the_planner_is_killed_as_it_deletes_them_then_a_backup_has_each_row_once_and_no_note_stays(
+    lives: int,
 ) -> None:
-    """Otherwise it would stay in the spool forever."""
-    write(store, "a", 1, ["1"], time=1)
-    write(store, "b", 1, ["1"], redelivered=[0], time=2)
-    planner = started(store, max_bytes=1)
-    end = planner.next({}, None)
-    delete = store.delete
-
-    def delete_and_die(names: Iterable[str]) -> None:
-        found = list(names)
-        delete(found)
-        if found:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "delete", delete_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            planner.next(end, None)
-    started(store, max_bytes=1).next(end, None)
-
-    listing = list_spool(store)
-    assert (listing.segments, listing.drops) == ({}, frozenset())
-
-
-@pytest.mark.parametrize("died_at", [0, 1])
-def test_rows_when_the_planner_died_as_it_deleted_and_a_backup_was_restored_then_all_are_there_once(
-    store: SpoolStore, monkeypatch: pytest.MonkeyPatch, died_at: int
-) -> None:
-    """Their ids are saved by then, and they are no copies of themselves."""
+    """Their ids are saved before, and they are no copies of themselves; the notes of copies go last."""
+    store = MemoryStore()
     write(store, "a", 1, ["1", "2"], suspects=2, time=1)
     write(store, "b", 1, ["2", "3"], suspects=2, time=2)
     planner = started(store, max_bytes=1)
     end = planner.next({}, None)
-    calls = 0
-    delete = store.delete
+    backup = store.found.copy()
 
-    def die(names: Iterable[str]) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > died_at:
-            raise KeyboardInterrupt
-        # Of the segments, none is gone yet.
-        delete(each for each in names if not each.startswith("segments/"))
+    store.lives = lives
+    with suppress(Killed):
+        planner.next(end, None)
+    store.lives = None
+    left = store.found
+    kinds = {name.partition("/")[0] for name in left}
+    assert "drops" in kinds or "segments" not in kinds
+    store.found = {**backup, **left}
+    restored = started(store)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "delete", die)
-        with pytest.raises(KeyboardInterrupt):
-            planner.next(end, None)
-    second = started(store)
-
-    assert second.next({}, None) == end
-    assert rows(store, second, {}, end) == [1, 2, 2]
+    assert restored.next({}, None) == end
+    assert copies(restored, {}, end) == [("b", [0])]
+    store.found = left
+    started(store, max_bytes=1).next(end, None)
+    listing = list_spool(store)
+    assert (listing.segments, listing.drops) == ({}, frozenset())
 
 
 def test_segment_when_it_was_given_up_and_comes_after_its_receiver_was_forgotten_then_left_out() -> None:
@@ -594,7 +542,7 @@ def test_shard_when_the_planner_is_killed_as_it_forgets_it_then_the_next_one_doe
 
 def test_shard_when_its_receiver_wrote_a_segment_and_ended_after_the_listing_then_not_retired(tmp_path: Path) -> None:
     """It would leave the offset, and its last rows would seem to lack those before."""
-    store = Late(fs.LocalFileSystem(), str(tmp_path), "file")
+    store = Shared(fs.LocalFileSystem(), str(tmp_path), "file")
     write(store, "a", 1, ["1"], time=1)
     say(store, "a", ReceiverState.RECEIVING, ago=100)
     write(store, "b", 1, ["2"], time=2)
@@ -612,19 +560,6 @@ def test_shard_when_its_receiver_wrote_a_segment_and_ended_after_the_listing_the
 
     assert (first, second, third) == ({"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 2})
     assert rows(store, planner, second, third) == [2]
-
-
-class Late(SpoolStore):
-    """A folder in which something happens after the next listing."""
-
-    after: Callable[[], None] | None = None
-
-    def objects(self, below: str = "") -> list[StoredObject]:
-        found = super().objects(below)
-        after, self.after = self.after, None
-        if after is not None:
-            after()
-        return found
 
 
 def test_shard_when_the_clock_of_the_planner_is_ahead_by_hours_then_not_retired_while_its_receiver_writes(

@@ -18,8 +18,17 @@ import trio
 from pyarrow import RecordBatch
 from trio.testing import MockClock
 
-from tests.spark.receiving import break_links, left, numbers_in, planner_of, publish, segments_in, wait_until_left
-from trio_stomp.errors import BrokerError, ConnectionLost, StompError
+from tests.spark.receiving import (
+    break_links,
+    left,
+    numbers_in,
+    numbers_of,
+    planner_of,
+    publish,
+    segments_in,
+    wait_until_left,
+)
+from trio_stomp.errors import BrokerError, ConnectionLost
 from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, receiver
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
@@ -72,14 +81,14 @@ class Told:
 class Kit:
     """Starts receivers, and ends them all."""
 
-    def __init__(self, connection: dict[str, str], folder: Path) -> None:
+    def __init__(self, connection: dict[str, str], location: str) -> None:
         self.connection = connection
-        self.folder = folder
+        self.location = location
         self.threads: list[ReceiverThread] = []
         self.store = self.options().intake.open_spool("stream")
 
     def options(self, *, idle: float = 0.2, max_rows: int | None = None, **given: str) -> ReceiverOptions:
-        needed = {"subscribe": "/queue/a", "spoolLocation": str(self.folder), "reconnectTimeoutMs": "5000"}
+        needed = {"subscribe": "/queue/a", "spoolLocation": self.location, "reconnectTimeoutMs": "5000"}
         stream = StreamOptions.read({**self.connection, **needed, **given})
         return ReceiverOptions(intake=stream.intake, use="stream", idle=idle, max_rows=max_rows)
 
@@ -102,7 +111,8 @@ class Kit:
     def wait_for(self, told: Told, state: ReceiverState) -> None:
         """Wait until the status of a receiver says this."""
         deadline = time.monotonic() + PATIENCE
-        while not told.shard or self.status(told).state is not state:
+        # On S3, it may be missing while it is written again.
+        while (found := read_status(self.store, told.shard)) is None or found.state is not state:
             assert not told.failures
             assert time.monotonic() < deadline, vars(told)
             time.sleep(0)
@@ -114,7 +124,7 @@ class Kit:
 
 @pytest.fixture
 def kit(connection: dict[str, str], tmp_path: Path) -> Generator[Kit]:
-    made = Kit(connection, tmp_path)
+    made = Kit(connection, str(tmp_path))
     yield made
     for thread in made.threads:
         thread.stop()
@@ -130,30 +140,6 @@ def test_messages_when_received_then_in_the_spool_and_acknowledged(threaded_brok
     assert numbers_in(kit.store) == list(range(250))
     assert [segment.first for segment in segments_in(kit.store)] == [1, 101, 201]
     assert left(threaded_broker) == 0
-
-
-def test_receiver_when_started_again_then_its_shard_is_another_one(threaded_broker: ThreadedBroker, kit: Kit) -> None:
-    for number in range(2):
-        publish(threaded_broker, [number])
-        thread, told = kit.start(kit.options())
-        told.wait(lambda told: told.last == 1)
-        kit.stop(thread)
-
-    assert len({segment.shard for segment in segments_in(kit.store)}) == 2
-    assert sorted(numbers_in(kit.store)) == [0, 1]
-
-
-def test_receiver_when_it_has_no_report_then_its_status_has_the_progress(
-    threaded_broker: ThreadedBroker, kit: Kit
-) -> None:
-    publish(threaded_broker, range(5))
-
-    trio.run(receive, kit.options(max_rows=5))
-
-    (shard,) = list_spool(kit.store).statuses
-    status = read_status(kit.store, shard)
-    assert status is not None
-    assert (status.state, status.rows) == (ReceiverState.ENDED, 5)
 
 
 def test_receiver_when_messages_come_again_then_it_is_not_idle(threaded_broker: ThreadedBroker, kit: Kit) -> None:
@@ -247,19 +233,7 @@ def test_spool_when_full_then_nothing_is_taken_until_there_is_room(threaded_brok
     told.wait(lambda told: told.last > full)
 
 
-def test_spool_when_two_receivers_share_it_then_it_is_full_for_both(threaded_broker: ThreadedBroker, kit: Kit) -> None:
-    publish(threaded_broker, range(100))
-    started = [kit.start(kit.options(segmentRows="5", prefetch="5", maxSpoolBytes="20000")) for _ in range(2)]
-    for _, told in started:
-        kit.wait_for(told, ReceiverState.FULL)
-
-    size = list_spool(kit.store).size
-    largest = max(each.size for each in segments_in(kit.store))
-    assert 20_000 <= size <= 22_500 + 2 * largest
-    assert left(threaded_broker) > 0
-
-
-def test_spool_when_a_second_receiver_starts_later_then_the_first_has_not_taken_all_the_room(
+def test_spool_when_two_receivers_share_it_then_it_is_full_for_both_and_the_first_has_not_taken_all_the_room(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     started: list[Told] = []
@@ -273,7 +247,8 @@ def test_spool_when_a_second_receiver_starts_later_then_the_first_has_not_taken_
         kit.wait_for(told, ReceiverState.FULL)
 
     largest = max(each.size for each in segments_in(kit.store))
-    assert list_spool(kit.store).size <= 22_500 + 2 * largest
+    assert 20_000 <= list_spool(kit.store).size <= 22_500 + 2 * largest
+    assert left(threaded_broker) > 0
 
 
 def test_segment_when_written_then_it_would_outlive_a_power_cut_before_its_messages_are_acknowledged(
@@ -356,7 +331,8 @@ def test_receiver_when_it_was_suspended_for_long_then_it_leaves_its_shard(kit: K
 def test_status_when_messages_come_then_it_says_how_many_from_where(threaded_broker: ThreadedBroker, kit: Kit) -> None:
     publish(threaded_broker, range(5))
     _, told = kit.start(kit.options(idle=0.05))
-    told.wait(lambda told: told.last == 5 and told.idles > 0)
+    # It is told again and again.
+    told.wait(lambda told: told.last == 5 and told.idles >= 2)
     kit.wait_for(told, ReceiverState.IDLE)
 
     status = kit.status(told)
@@ -364,12 +340,6 @@ def test_status_when_messages_come_then_it_says_how_many_from_where(threaded_bro
     assert (status.rows, status.redelivered, status.pid) == (5, 0, os.getpid())
     assert status.broker.startswith("trio-stomp-testing")
     assert status.last_message >= status.started > 1e9
-
-
-def test_destination_when_quiet_then_told_again_and_again(kit: Kit) -> None:
-    _, told = kit.start(kit.options(idle=0.05))
-
-    told.wait(lambda told: told.idles >= 2)
 
 
 # --- stores that hang, are full, or are replaced ----------------------------------------------------------------------
@@ -456,7 +426,7 @@ def test_store_when_it_does_not_answer_at_the_start_then_the_receiver_fails_and_
 
     assert thread.join(PATIENCE)
     go_on.set()
-    assert f"cannot use the spool {kit.folder}: the store has not answered for 0.1 s" in str(told.failures[0])
+    assert f"cannot use the spool {kit.location}: the store has not answered for 0.1 s" in str(told.failures[0])
 
 
 def test_disk_when_it_is_full_then_the_receiver_pauses_for_as_long_as_it_is(
@@ -471,7 +441,7 @@ def test_disk_when_it_is_full_then_the_receiver_pauses_for_as_long_as_it_is(
     assert kit.status(told).state is ReceiverState.BLOCKED
     assert "No space left on device; make room there" in kit.status(told).text
     assert left(threaded_broker) == 10
-    assert list(kit.folder.rglob("*.tmp")) == []
+    assert list(Path(kit.location).rglob("*.tmp")) == []
 
     hanging.error = None
     told.wait(lambda told: told.last == 10)
@@ -528,8 +498,7 @@ def batches_planned(options: IntakeOptions, names: list[str]) -> Iterator[Record
 
 def planned(kit: Kit, *, dedupe: str = "auto") -> list[int]:
     """The numbers in these batches."""
-    batches = batches_planned(kit.options(dedupe=dedupe).intake, ["body"])
-    return sorted(int(body) for batch in batches for body in batch.to_pydict()["body"])
+    return sorted(numbers_of(batches_planned(kit.options(dedupe=dedupe).intake, ["body"])))
 
 
 @pytest.mark.parametrize("receivers", [1, 2])
@@ -633,7 +602,7 @@ def test_bodies_when_more_than_fit_into_memory_come_before_a_receipt_then_they_w
     options = BrokerOptions(logins={"guest": "guest"}, max_queue_bytes=2**30, max_stored_bytes=2**30)
     with run_broker_in_thread(options=options) as broker:
         broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.ACK)))
-        kit = Kit({"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}, tmp_path)
+        kit = Kit({"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}, str(tmp_path))
         thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
         broker.call(lambda inner: inner.publish("/queue/a", body))
         broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60))
@@ -725,29 +694,6 @@ def test_destinations_when_the_broker_refuses_one_then_the_receiver_fails_with_i
     _, told = kit.start(kit.options(subscribe=json.dumps(["/queue/a", "x" * 2000])))
 
     assert isinstance(told.failure(), BrokerError)
-
-
-def test_broker_when_it_cannot_be_reached_then_the_failure_is_told(threaded_broker: ThreadedBroker, kit: Kit) -> None:
-    threaded_broker.call(Broker.stop_listening)
-
-    _, told = kit.start(kit.options(reconnectTimeoutMs="300"))
-
-    assert isinstance(told.failure(), ConnectionLost)
-    assert "Connection refused" in str(told.failure())
-
-
-def test_passcode_when_wrong_then_the_broker_is_quoted_and_the_passcode_is_not(
-    threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
-) -> None:
-    kit = Kit({**connection, "password": "hunter2"}, tmp_path)
-
-    thread, told = kit.start(kit.options())
-    failure = told.failure()
-
-    assert thread.join(PATIENCE)
-    assert told.failures == [failure]
-    assert isinstance(failure, StompError)
-    assert "hunter2" not in f"{failure!r} {failure}"
 
 
 def test_broker_when_it_never_confirms_an_ack_then_the_receiver_fails_and_the_rows_are_kept(

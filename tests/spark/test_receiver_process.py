@@ -8,24 +8,19 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from tests.spark.receiving import numbers_in, publish, wait_until_left
+from tests.spark.receiving import Makes, numbers_in, opened, publish, wait_until_disconnected, wait_until_left
 from tests.spark.test_receiver import PATIENCE, Told
 from trio_stomp.spark.intake_options import destination_folder
 from trio_stomp.spark.receiver import ReceiverOptions
 from trio_stomp.spark.receiver_process import ReceiverFailed, ReceiverProcess
-from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
+from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
-
-class Start(Protocol):
-    """Starts receivers, with the options that every test needs."""
-
-    def __call__(self, **given: str) -> tuple[ReceiverProcess, Told]: ...
+Start = Makes[tuple[ReceiverProcess, Told]]
 
 
 @pytest.fixture
@@ -48,7 +43,7 @@ def start(connection: dict[str, str], tmp_path: Path) -> Generator[Start]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> SpoolStore:
-    return SpoolLocation.of(str(tmp_path)).open(destination_folder("/queue/a"), "stream")
+    return opened(tmp_path, destination_folder("/queue/a"), "stream")
 
 
 def test_messages_when_received_by_a_process_then_in_the_spool_and_acknowledged(
@@ -114,7 +109,7 @@ time.sleep(60)
         assert threaded_broker.call(lambda broker: len(broker.sessions)) == 1
         parent.kill()
 
-    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions, timeout=60))
+    wait_until_disconnected(threaded_broker)
 
 
 def test_process_when_it_is_not_told_what_to_do_then_it_says_so() -> None:

@@ -138,7 +138,7 @@ def test_planner_when_it_plans_and_deletes_then_pandas_is_not_imported(store: Sp
 
     assert subprocess.run([sys.executable, "-c", PLANNER, store.folder], check=False).returncode == 0
     listing = list_spool(store)
-    assert (listing.segments, len(listing.ids)) == ({}, 1)
+    assert (listing.segments, listing.drops, len(listing.ids)) == ({}, frozenset(), 1)
 
 
 def test_window_when_there_are_too_many_then_the_oldest_go(store: SpoolStore) -> None:

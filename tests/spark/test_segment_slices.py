@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from tests.spark.receiving import opened, segments_in, write
+from tests.spark.receiving import opened, rows_in, segments_in, write
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, SegmentSlice, cut, grouped, missing, rows_of
 from trio_stomp.spark.segments import Segment, SegmentFormat
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
@@ -29,11 +29,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SpoolStore:
     return made
 
 
-def numbers_of(partition: InputPartition, store: SpoolStore) -> list[int]:
-    batches = rows_of(SpoolLocation.of(store.folder), partition, ["body"])
-    return [int(number) for batch in batches for number in batch.to_pydict()["body"]]
-
-
 @pytest.mark.parametrize("start", range(11))
 @pytest.mark.parametrize("end", range(11))
 @pytest.mark.parametrize("kind", ["file", "inline"])
@@ -44,7 +39,7 @@ def test_rows_when_cut_out_anywhere_then_these_and_no_others(
 
     group = SegmentGroup(slices) if kind == "file" else InlineGroup(store, slices, ["body"])
 
-    assert numbers_of(group, store) == list(range(start + 1, end + 1))
+    assert rows_in(store, group) == list(range(start + 1, end + 1))
 
 
 @pytest.mark.parametrize(("start", "end", "rows"), [(0, 10, [5, 7, 9]), (5, 8, [7]), (6, 7, [7]), (7, 8, [])])
@@ -53,7 +48,7 @@ def test_rows_when_some_are_copies_then_left_out(store: SpoolStore, start: int, 
 
     group = SegmentGroup(cut(store, [segment], start, end, copies=(1, 3)))
 
-    assert numbers_of(group, store) == rows
+    assert rows_in(store, group) == rows
 
 
 def test_rows_when_segments_are_small_then_they_come_in_large_batches(store: SpoolStore) -> None:

@@ -81,6 +81,7 @@ def plan_write(ddl: str, **options: str) -> None:
         ({"path": "/queue/a"}, "a destination is no path"),
         ({"writeMode": "fast"}, "'writeMode' must be auto or transaction or receipt, got 'fast'"),
         ({"dedupIds": "some"}, "'dedupIds' must be content or ordinal or none"),
+        ({"receiptWindow": "0"}, "'receiptWindow' must be a whole number from 1"),
         ({"windows": "1"}, "the STOMP sink has no option 'windows'"),
         (
             {"sendHeaders": '{"destination": "/queue/b"}'},

@@ -149,16 +149,6 @@ def test_stream_when_its_batch_is_run_again_then_the_ids_are_the_same(
     assert len({message.headers["dedup-id"] for message in arrived(threaded_broker)}) == 2
 
 
-def test_stream_when_its_options_cannot_be_meant_then_the_query_fails_and_says_why(
-    spark: SparkSession, threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.txt").write_text("1\n", "utf-8")
-
-    with pytest.raises(PySparkException, match="'receiptWindow' must be a whole number from 1"):
-        run_stream(spark, tmp_path, connection, receiptWindow="0")
-
-
 SCHEMA = StructType([StructField("body", StringType())])
 MESSAGES: list[WriterCommitMessage | None] = [
     TaskCommitted(partition=0, rows=5, repeated=False),

@@ -65,5 +65,6 @@ def test_messages_when_sent_by_batch_and_stream_and_read_by_stream_and_batch_the
 def test_load_when_an_option_is_unknown_then_refused(spark: SparkSession, connection: dict[str, str]) -> None:
     needed = {**connection, "subscribe": "/queue/a", "spoolLocation": "/spool"}
 
-    with pytest.raises(AnalysisException, match="did you mean 'maxRows'"):
-        spark.read.format("stomp").options(**needed, maxRow="1").load()
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(AnalysisException, match="did you mean 'maxRows'"):
+            reader.format("stomp").options(**needed, maxRow="1").load()

@@ -17,7 +17,15 @@ from tests.crashes.targets import IS_WHOLE
 from tests.spark.conftest import require_java
 from tests.spark.connect_client import ROWS
 from tests.spark.connect_server import ROOT, ConnectServer, connect_server
-from tests.spark.receiving import QUEUE, left, numbers_in, publish, statuses_in, wait_until_left
+from tests.spark.receiving import (
+    QUEUE,
+    left,
+    numbers_in,
+    publish,
+    statuses_in,
+    wait_until_disconnected,
+    wait_until_left,
+)
 from tests.spark.waiting import wait_until
 from trio_stomp.spark import ReceiverState
 from trio_stomp.spark.spool_store import SpoolStore
@@ -58,11 +66,6 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def is_idle(broker: ThreadedBroker) -> None:
-    """Wait until no client is connected."""
-    broker.call(lambda inner: inner.wait_until(lambda: not inner.sessions, timeout=60))
-
-
 def test_connect_when_a_client_uses_the_data_source_in_every_way_then_each_row_is_there_once(
     server: ConnectServer, tmp_path: Path
 ) -> None:
@@ -85,7 +88,7 @@ def test_connect_when_a_client_uses_the_data_source_in_every_way_then_each_row_i
             check=False,
         )
         assert done.returncode == 0, done.stderr[-2000:]
-        is_idle(broker)
+        wait_until_disconnected(broker)
 
     found = json.loads(done.stdout)
     assert found["rows"] == list(range(ROWS))
@@ -134,7 +137,7 @@ def test_connect_when_the_client_ends_within_the_block_then_its_receivers_stop_g
     # The server's executors may need a moment longer than the client.
     wait_until(None, lambda: [each.state for each in statuses_in(store)] == [ReceiverState.ENDED])
     assert numbers_in(store) == list(range(10))
-    is_idle(threaded_broker)
+    wait_until_disconnected(threaded_broker)
 
 
 @pytest.mark.skipif(not IS_WHOLE, reason="waits two minutes for the server: TRIO_STOMP_CRASHES=all runs it")
@@ -146,7 +149,7 @@ def test_connect_when_the_client_is_killed_then_the_server_ends_its_receivers_an
         wait_until_left(threaded_broker, 0)
         client.kill()
 
-    is_idle(threaded_broker)
+    wait_until_disconnected(threaded_broker)
     publish(threaded_broker, range(10, 20))
     assert numbers_in(store) == list(range(10))
     assert left(threaded_broker) == 10

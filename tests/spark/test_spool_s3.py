@@ -7,24 +7,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from tests.kit.needed import needs
 from tests.spark.receiving import QUEUE, left, numbers_in, planner_of, publish, segments_in, wait_until_left, write
 from tests.spark.s3_server import S3Proxy, run_s3_server
+from tests.spark.test_receiver import Kit, Told
 from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.intake_options import STREAM, destination_folder
-from trio_stomp.spark.receiver import NoReport, ReceiverOptions, ReceiverThread
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
-from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
 PATIENCE = 60.0
@@ -44,36 +44,16 @@ def s3(server: S3Proxy) -> S3Proxy:
     return server
 
 
-class Receiving:
-    """A receiver that writes to S3."""
-
-    def __init__(self, connection: dict[str, str], location: SpoolLocation) -> None:
-        needed = {
-            "subscribe": QUEUE,
-            "spoolLocation": location.uri,
-            "spoolOptions": json.dumps(dict(location.settings)),
-        }
-        options = StreamOptions.read({**connection, **needed, "reconnectTimeoutMs": "60000"})
-        self.location = location
-        self.store = options.intake.open_spool(STREAM)
-        self.failures: list[Exception] = []
-        told = ReceiverOptions(intake=options.intake, use=STREAM, idle=0.1)
-        self.thread = ReceiverThread(told, NoReport(), self.failures.append)
-
-    def wait_for(self, state: ReceiverState) -> None:
-        until = time.monotonic() + PATIENCE
-        while state not in {each.state for each in self._receivers()}:
-            assert not self.failures
-            assert time.monotonic() < until
-
-    def _receivers(self) -> list[ReceiverStatus]:
-        found = status(self.location.uri, dict(self.location.settings))
-        return [receiver for each in found.destinations for receiver in each.receivers]
-
-    def stop(self) -> None:
-        self.thread.stop()
-        assert self.thread.join(PATIENCE)
-        assert not self.failures
+@contextmanager
+def receiving(connection: dict[str, str], location: SpoolLocation) -> Generator[tuple[Kit, Told]]:
+    """A receiver that writes to S3 until the end of the block."""
+    kit = Kit({**connection, "spoolOptions": json.dumps(dict(location.settings))}, location.uri)
+    thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
+    try:
+        yield kit, told
+    finally:
+        kit.stop(thread)
+    assert not told.failures
 
 
 def test_objects_when_on_s3_then_written_listed_read_and_deleted(s3: S3Proxy) -> None:
@@ -103,12 +83,15 @@ def test_object_when_many_create_it_on_s3_at_once_then_one_does(s3: S3Proxy) -> 
     assert [stores[0].get("a/b")] == [str(at).encode() for at in range(8) if created[at]]
 
 
-def test_object_when_the_credentials_are_wrong_then_the_error_shows_no_key(s3: S3Proxy) -> None:
+@pytest.mark.parametrize("written", [SpoolStore.put, SpoolStore.create])
+def test_bucket_when_it_does_not_exist_then_said_which_and_what_to_check_and_no_key_is_shown(
+    s3: S3Proxy, written: Callable[[SpoolStore, str, bytes], object]
+) -> None:
     settings = {**dict(s3.location("x").settings), "secret_key": "hunter2"}
     other = SpoolLocation.of("s3://nowhere/spool", settings.items())
 
-    with pytest.raises(SpoolError, match="cannot write nowhere/spool/a of the spool") as caught:
-        other.open().create("a", b"")
+    with pytest.raises(SpoolError, match=r"cannot write nowhere/spool/a of the spool: .*; (check|was)") as caught:
+        written(other.open(), "a", b"")
     assert "hunter2" not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
 
 
@@ -154,14 +137,12 @@ def test_segment_when_received_then_one_object_written_by_one_request(
     s3: S3Proxy, threaded_broker: ThreadedBroker, connection: dict[str, str]
 ) -> None:
     publish(threaded_broker, range(100))
-    receiving = Receiving(connection, s3.location("received"))
 
-    wait_until_left(threaded_broker, 0)
-    receiving.stop()
+    with receiving(connection, s3.location("received")) as (kit, _):
+        wait_until_left(threaded_broker, 0)
 
-    assert numbers_in(receiving.store) == list(range(100))
-    names = [each.name for each in segments_in(receiving.store)]
-    assert s3.writes == [f"PUT /{receiving.store.path(name)}" for name in names]
+    assert numbers_in(kit.store) == list(range(100))
+    assert s3.writes == [f"PUT /{kit.store.path(each.name)}" for each in segments_in(kit.store)]
 
 
 def test_segment_when_the_store_refuses_then_acknowledged_only_after_it_was_written(
@@ -169,16 +150,15 @@ def test_segment_when_the_store_refuses_then_acknowledged_only_after_it_was_writ
 ) -> None:
     publish(threaded_broker, range(10))
     s3.refuses = True
-    receiving = Receiving(connection, s3.location("refused"))
-    receiving.wait_for(ReceiverState.BLOCKED)
-    assert left(threaded_broker) == 10
-    assert segments_in(receiving.store) == []
+    with receiving(connection, s3.location("refused")) as (kit, told):
+        kit.wait_for(told, ReceiverState.BLOCKED)
+        assert left(threaded_broker) == 10
+        assert segments_in(kit.store) == []
 
-    s3.refuses = False
-    wait_until_left(threaded_broker, 0)
+        s3.refuses = False
+        wait_until_left(threaded_broker, 0)
 
-    receiving.stop()
-    assert numbers_in(receiving.store) == list(range(10))
+    assert numbers_in(kit.store) == list(range(10))
 
 
 def test_segment_when_the_answer_of_the_store_is_lost_then_written_again_under_the_same_name(
@@ -186,13 +166,12 @@ def test_segment_when_the_answer_of_the_store_is_lost_then_written_again_under_t
 ) -> None:
     publish(threaded_broker, range(10))
     s3.loses_answers = 2
-    receiving = Receiving(connection, s3.location("doubtful"))
 
-    wait_until_left(threaded_broker, 0)
+    with receiving(connection, s3.location("doubtful")) as (kit, _):
+        wait_until_left(threaded_broker, 0)
 
-    receiving.stop()
     assert len(s3.writes) >= 3
-    assert numbers_in(receiving.store) == list(range(10))
+    assert numbers_in(kit.store) == list(range(10))
 
 
 def test_command_when_terminated_while_the_store_is_slow_then_the_segment_is_finished_and_acknowledged(
@@ -214,18 +193,7 @@ def test_command_when_terminated_while_the_store_is_slow_then_the_segment_is_fin
         output, _ = process.communicate(timeout=PATIENCE)
 
     assert (process.returncode, output) == (0, f"10 messages received into {location.uri}\n")
-    assert numbers_in(store_of(location)) == list(range(10))
+    assert numbers_in(location.open(destination_folder(QUEUE), STREAM)) == list(range(10))
     assert left(threaded_broker) == 0
     (destination,) = status(location.uri, dict(location.settings)).destinations
     assert (destination.rows, [each.state for each in destination.receivers]) == (10, [ReceiverState.ENDED])
-
-
-def store_of(location: SpoolLocation) -> SpoolStore:
-    return location.open(destination_folder(QUEUE), STREAM)
-
-
-def test_bucket_when_it_does_not_exist_then_said_which_and_what_to_check(s3: S3Proxy) -> None:
-    other = SpoolLocation.of("s3://nowhere/spool", s3.location("").settings)
-
-    with pytest.raises(SpoolError, match=r"cannot write nowhere/spool/a of the spool: .*; (check|was)"):
-        other.open().put("a", b"")

@@ -1,19 +1,4 @@
-import threading
-
 from trio_stomp.spark.stream_receivers import Progress
-
-
-def test_wait_when_rows_come_then_woken() -> None:
-    progress = Progress()
-    known = progress.news
-    teller = threading.Timer(0, progress.wrote, (1,))
-    teller.start()
-
-    progress.wait(known, 60)
-
-    teller.join()
-    assert progress.news != known
-    progress.wait(known, 60)
 
 
 def test_wait_when_a_receiver_fails_then_woken_and_the_first_failure_counts() -> None:

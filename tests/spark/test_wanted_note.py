@@ -66,14 +66,7 @@ def test_note_when_it_becomes_old_then_a_driver_that_runs_deletes_it(
         wait_until(None, lambda: notes_in(store) == [note.name])
 
 
-def test_note_when_time_passes_then_renewed(store: SpoolStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor_receivers, "_RENEW_SECONDS", 0.01)
-    with written(store, "a") as note:
-        store.delete([note.name])
-        wait_until(None, lambda: notes_in(store) == [note.name])
-
-
-def test_note_when_it_cannot_be_renewed_then_tried_again(
+def test_note_when_it_cannot_be_renewed_then_tried_again_and_renewed(
     store: SpoolStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(executor_receivers, "_RENEW_SECONDS", 0.01)

@@ -6,34 +6,26 @@ import pickle
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from tests.spark.receiving import QUEUE, publish
+from tests.spark.receiving import QUEUE, Makes, numbers_of, publish
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader, WithoutAdmissionControl
 from trio_stomp.testing import ThreadedBroker
 
 PATIENCE = 60
+MakeReader = Makes[WithoutAdmissionControl]
 Offset = dict[str, object]
 
 
-class Make(Protocol):
-    """Makes a reader; the options are further ones."""
-
-    def __call__(self, **options: str) -> WithoutAdmissionControl:
-        """Make it."""
-        ...
-
-
 @pytest.fixture
-def make(connection: dict[str, str], tmp_path: Path) -> Generator[Make]:
+def make(connection: dict[str, str], tmp_path: Path) -> Generator[MakeReader]:
     readers: list[WithoutAdmissionControl] = []
 
-    def reader(**options: str) -> WithoutAdmissionControl:
+    def reader(**given: str) -> WithoutAdmissionControl:
         needed = {"subscribe": QUEUE, "spoolLocation": str(tmp_path / "spool"), "maxOffsetsPerTrigger": "40"}
-        made = WithoutAdmissionControl(StompStreamReader(StreamOptions.read({**connection, **needed, **options})))
+        made = WithoutAdmissionControl(StompStreamReader(StreamOptions.read({**connection, **needed, **given})))
         readers.append(pickle.loads(pickle.dumps(made)))  # noqa: S301  # just pickled
         return readers[-1]
 
@@ -43,8 +35,7 @@ def make(connection: dict[str, str], tmp_path: Path) -> Generator[Make]:
 
 
 def rows(reader: WithoutAdmissionControl, start: Offset, end: Offset) -> list[int]:
-    batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
-    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+    return [number for part in reader.partitions(start, end) for number in numbers_of(reader.read(part))]
 
 
 def flat(batches: list[list[int]]) -> list[int]:
@@ -66,7 +57,7 @@ def read_all(reader: WithoutAdmissionControl, start: Offset, count: int) -> tupl
 
 
 def test_reader_when_started_again_then_each_row_is_in_one_batch_and_only_the_first_has_no_limit(
-    threaded_broker: ThreadedBroker, make: Make
+    threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
     publish(threaded_broker, range(100))
     first = make()
@@ -82,7 +73,7 @@ def test_reader_when_started_again_then_each_row_is_in_one_batch_and_only_the_fi
 
 
 def test_reader_when_a_batch_was_planned_before_a_restart_then_it_has_the_same_rows_and_the_next_one_follows(
-    threaded_broker: ThreadedBroker, make: Make
+    threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
     publish(threaded_broker, range(30))
     first = make()
@@ -97,7 +88,7 @@ def test_reader_when_a_batch_was_planned_before_a_restart_then_it_has_the_same_r
 
 
 def test_reader_when_batches_wait_for_rows_or_have_few_bytes_then_the_first_does_not_go_back_behind_the_checkpoint(
-    threaded_broker: ThreadedBroker, make: Make
+    threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
     publish(threaded_broker, range(30))
     first = make()
