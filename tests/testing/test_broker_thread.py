@@ -1,5 +1,6 @@
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -97,23 +98,14 @@ def test_wait_when_the_test_is_synchronous_then_the_call_waits() -> None:
 
 
 def test_call_when_it_waits_and_the_broker_ends_then_raises() -> None:
-    failures: list[BaseException] = []
-
     def begin() -> bool:
         started.set()
         return False
 
-    def wait(broker: ThreadedBroker) -> None:
-        try:
-            broker.call(lambda inner: inner.wait_until(begin))
-        except RuntimeError as error:
-            failures.append(error)
-
     started = threading.Event()
-    with run_broker_in_thread() as broker:
-        waiting = threading.Thread(target=wait, args=[broker])
-        waiting.start()
-        started.wait()
-    waiting.join()
-
-    assert [str(failure) for failure in failures] == ["the broker has ended"]
+    with ThreadPoolExecutor(1) as pool:
+        with run_broker_in_thread() as broker:
+            waiting = pool.submit(lambda: broker.call(lambda inner: inner.wait_until(begin)))
+            started.wait()
+        with pytest.raises(RuntimeError, match=r"^the broker has ended$"):
+            waiting.result()

@@ -167,21 +167,14 @@ async def test_door_when_open_then_messages_of_both_kinds_go_in_and_out() -> Non
 
 
 @over_sockets
-async def test_door_when_the_client_says_disconnect_then_receipt_and_close() -> None:
-    async with open_broker(websocket=True) as broker, connected(broker) as websocket:
-        await websocket.send_message("DISCONNECT\nreceipt:bye\n\n\0")
-        assert "receipt-id:bye" in str(await websocket.get_message())
-        with pytest.raises(ConnectionClosed):
-            await websocket.get_message()
-        await broker.wait_until(lambda: broker.sessions == ())
-
-
-@over_sockets
-async def test_door_when_a_frame_is_too_long_then_error_and_close() -> None:
+@pytest.mark.parametrize(
+    ("sent", "answer"), [("DISCONNECT\nreceipt:bye\n\n\0", "receipt-id:bye"), ("x" * 2000, "limit exceeded")]
+)
+async def test_door_when_the_session_ends_then_its_last_frame_comes_and_close(sent: str, answer: str) -> None:
     options = BrokerOptions(limits=Limits(body_bytes=10, header_count=10, header_line_bytes=100))
     async with open_broker(websocket=True, options=options) as broker, connected(broker) as websocket:
-        await websocket.send_message("x" * 2000)
-        assert "limit exceeded" in str(await websocket.get_message())
+        await websocket.send_message(sent)
+        assert answer in str(await websocket.get_message())
         with pytest.raises(ConnectionClosed):
             await websocket.get_message()
         await broker.wait_until(lambda: broker.sessions == ())
