@@ -411,11 +411,13 @@ def _row(name: str, outcome: Outcome) -> str:
 def _blocks(outcome: Outcome) -> str:
     """Memory over time: the most that was held in each part of it, as a block that is full at 1 GiB."""
     blocks, parts = "▁▂▃▄▅▆▇█", 24
-    most: dict[int, int] = {}
+    most, last = [0] * parts, 0
     for seconds, memory in outcome.samples:
         part = min(parts - 1, int(seconds / outcome.samples[-1][0] * parts))
-        most[part] = max(most.get(part, 0), memory)
-    return "".join(blocks[min(len(blocks) - 1, memory * len(blocks) // (1024 * MIB))] for memory in most.values())
+        # On a busy machine, there may be several parts between two samples.
+        most[last : part + 1] = [max(memory, each) for each in most[last : part + 1]]
+        last = part
+    return "".join(blocks[min(len(blocks) - 1, memory * len(blocks) // (1024 * MIB))] for memory in most)
 
 
 def main() -> None:
