@@ -109,6 +109,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "loops(*names): what tests/kit/loops.py calls on_loops()")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run an async test on the loops that it names, or else its module."""
+    loops = metafunc.definition.get_closest_marker("loops")
+    if loops is not None and "anyio_backend" in metafunc.fixturenames:
+        metafunc.definition.add_marker(pytest.mark.parametrize("anyio_backend", loops.args, indirect=True))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep the garbage collector from the million objects of the test functions, which last as long as the session.

@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
-import anyio
+import anyio.lowlevel
+import trio
+import trio.testing
 
 import trio_stomp
+from tests.kit.peer import Peer, PeerOptions
 from trio_stomp import Client
 from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
 from trio_stomp.types import ConnectOptions
 
-__all__ = ["client_of", "client_talking_to"]
+__all__ = ["client_of", "client_of_peer", "client_talking_to", "fill", "pieces_of"]
+
+
+async def fill(client: Client, destination: str, count: int) -> None:
+    """Send so many messages, whose bodies are their numbers."""
+    for number in range(count):
+        await client.send(destination, b"%d" % number)
+
+
+async def pieces_of(*pieces: bytes) -> AsyncGenerator[bytes]:  # noqa: ASYNC900  # what a program sends
+    """A body that is given in pieces."""
+    for piece in pieces:
+        await anyio.lowlevel.checkpoint()
+        yield piece
 
 
 @asynccontextmanager
 async def client_of(
-    server: str, versions: Sequence[str] = ("1.0", "1.1", "1.2")
+    server: str | None, versions: Sequence[str] = ("1.0", "1.1", "1.2"), headers: Mapping[str, str] | None = None
 ) -> AsyncGenerator[tuple[Client, Broker]]:
     """A client of an embedded broker that says it is `server`, such as ``RabbitMQ/4.1``."""
     async with (
         open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=versions) as client,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=versions, headers=headers) as client,
     ):
         yield client, broker
+
+
+@asynccontextmanager
+async def client_of_peer(
+    options: PeerOptions | None = None,
+    *,
+    versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    heart_beat: tuple[float, float] = (0, 0),
+) -> AsyncGenerator[tuple[Client, Peer]]:
+    """A client of a peer that the test tells what to do."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs, options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)  # noqa: ASYNC113  # what comes before it runs waits in the stream
+        async with trio_stomp.connect_stream(
+            ours, versions=versions, heart_beat=heart_beat, disconnect_timeout=1
+        ) as client:
+            yield client, peer
 
 
 @asynccontextmanager

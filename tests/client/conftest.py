@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import trio_stomp
+from tests.kit.reconnecting import Host
 from trio_stomp import Client
 from trio_stomp.testing import Broker, open_broker
 
@@ -26,3 +27,9 @@ async def client(broker: Broker) -> AsyncIterator[Client]:
     """A connected client of `broker`."""
     async with trio_stomp.connect_stream(broker.connect_stream()) as connected:
         yield connected
+
+
+@pytest.fixture
+def host(broker: Broker) -> Host:
+    """`broker`, as a host that may go down."""
+    return Host(broker)

@@ -56,8 +56,8 @@ REAL_LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio-real", "asyncio-real"
 
 
 def on_loops(*names: LoopName) -> pytest.MarkDecorator:
-    """Run a test that is marked ``anyio`` on these loops."""
-    return pytest.mark.parametrize("anyio_backend", names, indirect=True)
+    """Run a test that is marked ``anyio`` on these loops: said of a module, or of a test, which then counts."""
+    return pytest.mark.loops(*names)
 
 
 def backend(name: LoopName) -> tuple[str, dict[str, object]]:

@@ -132,6 +132,12 @@ class Peer:
         """Send an ERROR; the link stays open until `hang_up`."""
         self.send(Command.ERROR, [("message", message), *(headers or [])], body)
 
+    def refuse(self, subscribe: Frame, message: str, *, names: bool) -> None:
+        """Refuse a SUBSCRIBE by an ERROR, which names it or not."""
+        # What is refused is not there.
+        del self.ledger.subscriptions[subscribe.headers["id"]]
+        self.error(message, [("receipt-id", subscribe.headers["receipt"])] if names else [])
+
     def heart_beat(self) -> None:
         """Send one heart-beat."""
         self.put(self._protocol.heart_beat())

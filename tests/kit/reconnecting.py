@@ -12,17 +12,18 @@ import anyio.abc
 import anyio.lowlevel
 import trio
 
+from tests.kit.peer import Peer, PeerOptions
 from tests.kit.streams import BROKEN, ByteStream, abort
 from tests.kit.wire import Wire
-from trio_stomp import Client, Reconnect
+from trio_stomp import Client, Reconnect, Subscription
 from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
-from trio_stomp.testing import Broker
+from trio_stomp.testing import Broker, DropLink
 from trio_stomp.transport.urls import Endpoint
 from trio_stomp.types import ConnectOptions
 
-__all__ = ["AT_ONCE", "Host", "RawHost", "reconnecting", "settings_for"]
+__all__ = ["AT_ONCE", "Host", "PeerHost", "RawHost", "reconnecting", "settings_for"]
 
 # A policy without chance: the delays are exactly their bounds.
 AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, random=lambda: 1.0)
@@ -51,6 +52,11 @@ class Host:
             raise ConnectionRefusedError(111, "Connection refused")
         return self.broker.connect_stream()
 
+    def go_down(self) -> None:
+        """Lose all connections, and refuse others from now on."""
+        self.refuses = True
+        self.broker.faults.now(DropLink())
+
 
 class RawHost(Host):
     """A host whose server is a function on its end of the stream, called for each connection.
@@ -78,6 +84,46 @@ class RawHost(Host):
         with suppress(*BROKEN):
             await self._serve(stream, number)
         await abort(stream)
+
+
+class PeerHost(RawHost):
+    """A host whose server is a `Peer` on each connection.
+
+    Args:
+        nursery: Where they run.
+        prepare: Called with each peer, and the number of its connection, before it serves that.
+        options: What sort of broker it is.
+
+    Attributes:
+        peers: The peers, in order.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery | anyio.abc.TaskGroup,
+        prepare: Callable[[Peer, int], object] = lambda _peer, _number: None,
+        options: PeerOptions | None = None,
+    ) -> None:
+        super().__init__(self._serve_peer, nursery)
+        self._prepare = prepare
+        self._options = options
+        self.peers: list[Peer] = []
+
+    async def _serve_peer(self, stream: trio.abc.Stream, number: int) -> None:
+        peer = Peer(stream, self._options)
+        self.peers.append(peer)
+        self._prepare(peer, number)
+        await peer.serve()
+
+    def lose(self) -> None:
+        """Close the connection in use."""
+        self.peers[-1].hang_up()
+
+    async def takes(self, subscription: Subscription) -> None:
+        """Send a message on the connection in use, and receive it."""
+        self.peers[-1].deliver(subscription.id, b"x")
+        with anyio.fail_after(1):
+            assert (await anext(subscription)).text == "x"
 
 
 def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOptions]) -> Settings:
