@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,15 @@ import pytest
 import trio
 import trio.testing
 
+from tests.client.clients import pieces_of
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, RawHost, reconnecting
+from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     BrokerError,
     Client,
     ConnectionLost,
     DeliveryStatus,
-    OutgoingMessage,
     PoisonMessage,
     Publication,
     Reconnect,
@@ -28,6 +30,8 @@ from trio_stomp import (
     TransactionLost,
     UnconfirmedError,
 )
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 POISON = b"POISON"
 QUICK = Reconnect(first_delay=0.01, max_delay=0.01)
@@ -104,9 +108,7 @@ async def client_of(
         nursery.cancel_scope.cancel()
 
 
-async def test_confirmed_send_when_the_broker_closes_at_it_three_times_then_it_fails_and_the_error_names_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_confirmed_send_when_the_broker_closes_at_it_three_times_then_it_fails_and_the_error_names_it() -> None:
     broker = Sudden()
     async with client_of(broker) as (client, host):
         with pytest.raises(PoisonMessage) as caught:
@@ -119,9 +121,7 @@ async def test_confirmed_send_when_the_broker_closes_at_it_three_times_then_it_f
     assert broker.arrived == [b"later"]
 
 
-async def test_confirmed_send_when_others_are_in_flight_then_they_are_confirmed_and_the_next_closes_are_counted(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_confirmed_send_when_others_are_in_flight_then_they_are_confirmed_and_the_closes_counted() -> None:
     broker = Sudden()
     async with client_of(broker) as (client, host), trio.open_nursery() as nursery:
         for number in range(20):
@@ -135,7 +135,7 @@ async def test_confirmed_send_when_others_are_in_flight_then_they_are_confirmed_
 @pytest.mark.parametrize("loses_receipts", [False, True])
 @pytest.mark.parametrize("place", [0, 1, 2, 37, 99])
 async def test_publisher_when_the_broker_closes_at_one_of_many_then_only_that_fails_and_order_is_kept(
-    autojump_clock: trio.testing.MockClock, *, place: int, loses_receipts: bool
+    place: int, loses_receipts: bool
 ) -> None:
     bodies = [b"%d" % number for number in range(100)]
     bodies[place] = POISON
@@ -154,17 +154,8 @@ async def test_publisher_when_the_broker_closes_at_one_of_many_then_only_that_fa
     assert list(dict.fromkeys(broker.arrived)) == bodies
 
 
-async def test_send_many_when_the_broker_closes_at_one_then_the_others_are_confirmed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    broker = Sudden()
-    async with client_of(broker) as (client, _):
-        with pytest.raises(UnconfirmedError, match="1 message was not confirmed"):
-            await client.send_many([OutgoingMessage("/queue/a", body) for body in (b"a", POISON, b"b")], receipt=True)
-    assert list(dict.fromkeys(broker.arrived)) == [b"a", b"b"]
-
-
 @pytest.mark.parametrize("says", [b"", b"ERROR\nmessage:too large\n\n\0"])
+@on_loops("trio-real")
 async def test_confirmed_send_when_the_broker_closes_in_a_file_then_it_fails_alone(tmp_path: Path, says: bytes) -> None:
     path = tmp_path / "film"
     path.write_bytes(POISON + b"x" * 1_000_000)
@@ -178,25 +169,17 @@ async def test_confirmed_send_when_the_broker_closes_in_a_file_then_it_fails_alo
     assert broker.arrived == [b"behind"]
 
 
-async def test_confirmed_send_when_the_broker_refuses_an_iterable_then_it_fails_with_the_words_of_the_broker(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async def pieces() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-        await trio.lowlevel.checkpoint()
-        yield POISON
-
+async def test_confirmed_send_when_the_broker_refuses_an_iterable_then_it_fails_with_the_words_of_the_broker() -> None:
     broker = Sudden()
     broker.says = b"ERROR\nmessage:too large\n\n\0"
     async with client_of(broker) as (client, _):
         with pytest.raises(ConnectionLost, match="too large") as caught:
-            await client.send("/queue/a", pieces(), content_length=len(POISON), receipt=True)
+            await client.send("/queue/a", pieces_of(POISON), content_length=len(POISON), receipt=True)
         assert isinstance(caught.value.__cause__, BrokerError)
         await client.send("/queue/b", b"behind", receipt=True)
 
 
-async def test_leaving_when_a_message_closes_each_connection_then_the_others_are_confirmed_first(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_leaving_when_a_message_closes_each_connection_then_the_others_are_confirmed_first() -> None:
     broker = Sudden(loses_receipts=True)
     async with trio.open_nursery() as nursery, client_of(broker) as (client, _):
         failures: list[Exception] = []
@@ -214,9 +197,7 @@ async def test_leaving_when_a_message_closes_each_connection_then_the_others_are
     assert sorted(set(broker.arrived)) == [b"a", b"b"]
 
 
-async def test_unconfirmed_send_when_the_broker_closes_at_it_each_time_then_no_confirmed_message_is_blamed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_unconfirmed_send_when_the_broker_closes_at_it_each_time_then_no_confirmed_message_is_blamed() -> None:
     """It is not sent again by the client, but the program sends another one on each connection."""
     broker = Sudden(loses_receipts=True)
     async with client_of(broker) as (client, host), trio.open_nursery() as nursery:
@@ -229,9 +210,7 @@ async def test_unconfirmed_send_when_the_broker_closes_at_it_each_time_then_no_c
     assert set(broker.arrived) == {b"%d" % number for number in range(6)}
 
 
-async def test_transaction_when_the_broker_closes_at_a_message_of_it_then_it_is_lost_and_not_repeated_for_ever(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_transaction_when_the_broker_closes_at_a_message_of_it_then_lost_and_not_repeated_for_ever() -> None:
     broker = Sudden()
     async with client_of(broker) as (client, host):
 
@@ -248,9 +227,7 @@ async def test_transaction_when_the_broker_closes_at_a_message_of_it_then_it_is_
 # --- what is no poison ------------------------------------------------------------------------------------------------
 
 
-async def test_message_when_the_broker_takes_it_at_the_third_time_then_it_is_confirmed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_when_the_broker_takes_it_at_the_third_time_then_it_is_confirmed() -> None:
     broker = Sudden()
     broker.closes = lambda frame, number: POISON in frame and number < 3
     async with client_of(broker) as (client, _):
@@ -261,9 +238,7 @@ async def test_message_when_the_broker_takes_it_at_the_third_time_then_it_is_con
     assert broker.arrived == [POISON, POISON]
 
 
-async def test_message_when_another_was_confirmed_before_the_close_then_that_close_does_not_count(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_when_another_was_confirmed_before_the_close_then_that_close_does_not_count() -> None:
     broker = Sudden()
     broker.closes = lambda frame, number: POISON in frame and number < 4
     async with client_of(broker) as (client, host):
@@ -275,9 +250,7 @@ async def test_message_when_another_was_confirmed_before_the_close_then_that_clo
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["closed at once", "closed after ten seconds"])
-async def test_message_when_links_end_by_themselves_then_it_is_sent_until_one_lasts(
-    autojump_clock: trio.testing.MockClock, *, silent: bool
-) -> None:
+async def test_message_when_links_end_by_themselves_then_it_is_sent_until_one_lasts(silent: bool) -> None:
     broker = Sudden()
     if silent:
         broker.answers = lambda frame, number: b"SEND" not in frame or number > 9
@@ -290,9 +263,7 @@ async def test_message_when_links_end_by_themselves_then_it_is_sent_until_one_la
         assert len(host.dialed) == (10 if silent else 21)
 
 
-async def test_message_when_its_link_always_ends_late_then_it_fails_at_last(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_when_its_link_always_ends_late_then_it_fails_at_last() -> None:
     broker = Sudden()
     broker.answers = lambda frame, _number: b"stuck" not in frame
     broker.lasts = lambda _number: 60
@@ -312,9 +283,7 @@ class Restarting(RawHost):
         return await super().open_stream()
 
 
-async def test_messages_when_links_end_at_one_and_then_at_another_then_neither_is_blamed_for_both(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_messages_when_links_end_at_one_and_then_at_another_then_neither_is_blamed_for_both() -> None:
     broker = Sudden()
     # Both are on the first link; each of the others ends at the message that is sent alone.
     broker.closes = lambda frame, number: (b"first" in frame and number < 3) or (b"second" in frame and number < 5)
@@ -325,9 +294,7 @@ async def test_messages_when_links_end_at_one_and_then_at_another_then_neither_i
     assert broker.arrived == [b"first", b"second"]
 
 
-async def test_message_when_the_broker_is_away_between_the_closes_then_it_is_not_blamed_for_them(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_when_the_broker_is_away_between_the_closes_then_it_is_not_blamed_for_them() -> None:
     broker = Sudden()
     broker.closes = lambda frame, number: POISON in frame and number < 11
     async with client_of(broker, Restarting) as (client, host):
@@ -335,9 +302,7 @@ async def test_message_when_the_broker_is_away_between_the_closes_then_it_is_not
     assert (len(host.dialed), broker.arrived) == (11, [POISON])
 
 
-async def test_messages_when_the_lost_link_had_confirmed_some_then_the_others_are_sent_again_in_one_go(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_messages_when_the_lost_link_had_confirmed_some_then_the_others_are_sent_again_in_one_go() -> None:
     """A close that no message can be blamed for: none has to wait for the RECEIPT of another."""
 
     async def serve(stream: trio.abc.Stream, number: int) -> None:
@@ -363,9 +328,7 @@ async def test_messages_when_the_lost_link_had_confirmed_some_then_the_others_ar
         assert len(host.dialed) == 2
 
 
-async def test_message_when_an_error_comes_between_the_closes_then_a_new_row_begins(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_when_an_error_comes_between_the_closes_then_a_new_row_begins() -> None:
     broker = Sudden()
     error = b"ERROR\nmessage:I am going down\n\n\0"
 
@@ -398,42 +361,15 @@ class Flaky(RawHost):
                 short = [0.3 * chance.random() for _ in range(10)]
             self._next = [*short, 5 * chance.random()]
         lasts = self._next.pop() if number < 300 else 10_000.0
-        with trio.move_on_after(lasts if isinstance(lasts, float) else 10_000):
-            await self._broker.serve(stream if isinstance(lasts, float) else _Counted(stream, lasts), number)
-
-
-class _Counted(trio.abc.Stream):
-    """A stream that ends after a number of bytes in either direction."""
-
-    def __init__(self, stream: trio.abc.Stream, left: int) -> None:
-        self._stream = stream
-        self._left = left
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        self._spend(len(data))
-        await self._stream.send_all(data)
-
-    async def wait_send_all_might_not_block(self) -> None:
-        await self._stream.wait_send_all_might_not_block()
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        data = await self._stream.receive_some(max_bytes)
-        self._spend(len(data))
-        return data
-
-    def _spend(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise trio.BrokenResourceError
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+        if isinstance(lasts, int):
+            await self._broker.serve(TappedStream(stream, cut_sent=lasts, cut_received=lasts), number)
+        else:
+            with trio.move_on_after(lasts):
+                await self._broker.serve(stream, number)
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_messages_when_links_are_cut_at_random_then_none_is_taken_for_poison(
-    autojump_clock: trio.testing.MockClock, seed: int
-) -> None:
+async def test_messages_when_links_are_cut_at_random_then_none_is_taken_for_poison(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  # not a secret
     broker = Sudden(loses_receipts=True)
     bodies = [b"%d." % number + b"x" * chance.choice([10, 100, 100, 4000]) for number in range(1000)]

@@ -9,25 +9,26 @@ from dataclasses import replace
 
 import pytest
 import trio
-import trio.testing
 
+from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
-from tests.kit.reconnecting import AT_ONCE, RawHost, reconnecting
+from tests.kit.reconnecting import AT_ONCE, PeerHost, reconnecting
 from trio_stomp import (
     Client,
     ConnectionLost,
     PoisonMessage,
     PoisonSubscription,
     Reconnect,
-    Subscription,
 )
 from trio_stomp.types import AckName, Command, Frame
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 QUICK = Reconnect(first_delay=0.01, max_delay=0.01)
 SERVERS = pytest.mark.parametrize("server", [RABBITMQ, None], ids=["confirms", "does not confirm"])
 
 
-class Site:
+class Site(PeerHost):
     """A host whose broker closes the connection, without a word, when it is sent SUBSCRIBE for some destinations.
 
     Attributes:
@@ -35,20 +36,16 @@ class Site:
         is_bad: Whether it closes the connection at this frame, on the connection with this number.
         poison: The body of a message at which it closes the connection too.
         subscribes: When each destination was subscribed to.
-        peers: Its end of each connection.
     """
 
     def __init__(self, nursery: trio.Nursery, server: str | None = RABBITMQ) -> None:
-        self.host = RawHost(self._serve, nursery)
-        self._server = server
+        super().__init__(nursery, self._watch, PeerOptions(server=server))
         self.bad: set[str] = set()
         self.is_bad: Callable[[Frame, int], bool] = lambda frame, _number: frame.headers["destination"] in self.bad
         self.poison = b"POISON"
         self.subscribes: list[tuple[float, str]] = []
-        self.peers: list[Peer] = []
 
-    async def _serve(self, stream: trio.abc.Stream, number: int) -> None:
-        peer = Peer(stream, PeerOptions(server=self._server))
+    def _watch(self, peer: Peer, number: int) -> None:
         is_closed = False
 
         def take(frame: Frame) -> None:
@@ -64,18 +61,6 @@ class Site:
                 peer.confirm(frame)
 
         peer.on.update({Command.SUBSCRIBE: take, Command.SEND: take})
-        self.peers.append(peer)
-        await peer.serve()
-
-    def lose(self) -> None:
-        """Close the connection in use."""
-        self.peers[-1].hang_up()
-
-    async def takes(self, subscription: Subscription) -> None:
-        """Send a message on the connection in use, and receive it."""
-        self.peers[-1].deliver(subscription.id, b"x")
-        with trio.fail_after(1):
-            assert (await anext(subscription)).text == "x"
 
     def attempts(self, destination: str) -> list[float]:
         """When a destination was subscribed to."""
@@ -88,7 +73,7 @@ async def client_of(
 ) -> AsyncGenerator[tuple[Client, Site]]:
     async with trio.open_nursery() as nursery:
         site = Site(nursery, server)
-        async with reconnecting(site.host, heart_beat=(0, 0), reconnect=reconnect) as client:
+        async with reconnecting(site, heart_beat=(0, 0), reconnect=reconnect) as client:
             yield client, site
         nursery.cancel_scope.cancel()
 
@@ -96,7 +81,7 @@ async def client_of(
 @SERVERS
 @pytest.mark.parametrize("place", [0, 1, 4, 9])
 async def test_subscription_when_the_broker_closes_at_it_then_it_is_found_and_retried_while_others_go_on(
-    autojump_clock: trio.testing.MockClock, *, server: str | None, place: int
+    server: str | None, place: int
 ) -> None:
     async with client_of(server) as (client, site), AsyncExitStack() as stack:
         subscriptions = [
@@ -107,7 +92,7 @@ async def test_subscription_when_the_broker_closes_at_it_then_it_is_found_and_re
         site.bad.add(guilty.destination)
         site.lose()
         await trio.sleep(60)
-        assert len(site.host.dialed) < 20
+        assert len(site.dialed) < 20
         count = len(site.attempts(guilty.destination))
         served = 0
         for _ in range(60):
@@ -134,7 +119,7 @@ async def test_subscription_when_the_broker_closes_at_it_then_it_is_found_and_re
 @SERVERS
 @pytest.mark.parametrize("policy", [replace(AT_ONCE, attempts=2), replace(AT_ONCE, deadline=30)])
 async def test_subscription_when_the_policy_gives_up_then_it_alone_fails_and_the_error_names_it(
-    autojump_clock: trio.testing.MockClock, policy: Reconnect, *, server: str | None
+    policy: Reconnect, *, server: str | None
 ) -> None:
     async with client_of(server, policy) as (client, site), client.subscribe("/queue/fine", ack="auto") as fine:
         with pytest.raises(PoisonSubscription, match="'s-2' to '/queue/bad'") as caught:
@@ -147,17 +132,15 @@ async def test_subscription_when_the_policy_gives_up_then_it_alone_fails_and_the
         assert isinstance(caught.value, ConnectionLost)
         await trio.sleep(20)
         assert client.state.waiting == ()
-        dialed = len(site.host.dialed)
+        dialed = len(site.dialed)
         await site.takes(fine)
         await trio.sleep(100)
         assert client.state.healthy
-        assert len(site.host.dialed) == dialed
+        assert len(site.dialed) == dialed
 
 
 @pytest.mark.parametrize("others", [0, 3])
-async def test_subscription_when_the_broker_closes_at_it_at_first_then_the_third_close_is_raised(
-    autojump_clock: trio.testing.MockClock, others: int
-) -> None:
+async def test_subscription_when_the_broker_closes_at_it_at_first_then_the_third_close_is_raised(others: int) -> None:
     async with client_of(reconnect=QUICK) as (client, site), AsyncExitStack() as stack:
         fine = [await stack.enter_async_context(client.subscribe(f"/queue/{number}")) for number in range(others)]
         site.bad.add("/queue/bad")
@@ -165,15 +148,13 @@ async def test_subscription_when_the_broker_closes_at_it_at_first_then_the_third
             async with client.subscribe("/queue/bad"):
                 raise AssertionError
         assert len(site.attempts("/queue/bad")) == 3
-        assert len(site.host.dialed) == 4
+        assert len(site.dialed) == 4
         assert client.state.waiting == ()
         for each in fine:
             await site.takes(each)
 
 
-async def test_subscription_when_a_silent_broker_closes_at_it_at_first_then_its_loop_raises(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscription_when_a_silent_broker_closes_at_it_at_first_then_its_loop_raises() -> None:
     async with client_of(None, QUICK) as (client, site), client.subscribe("/queue/fine", ack="auto") as fine:
         await trio.sleep(5)
         site.bad.add("/queue/bad")
@@ -185,9 +166,7 @@ async def test_subscription_when_a_silent_broker_closes_at_it_at_first_then_its_
         await site.takes(fine)
 
 
-async def test_subscriptions_when_several_are_bad_then_each_is_found_and_the_rest_go_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscriptions_when_several_are_bad_then_each_is_found_and_the_rest_go_on() -> None:
     async with client_of() as (client, site), AsyncExitStack() as stack:
         subscriptions = [
             await stack.enter_async_context(client.subscribe(f"/queue/{number}", ack="auto")) for number in range(12)
@@ -203,9 +182,7 @@ async def test_subscriptions_when_several_are_bad_then_each_is_found_and_the_res
 
 
 @SERVERS
-async def test_subscription_and_message_when_the_broker_closes_at_both_then_both_are_found(
-    autojump_clock: trio.testing.MockClock, *, server: str | None
-) -> None:
+async def test_subscription_and_message_when_the_broker_closes_at_both_then_both_are_found(server: str | None) -> None:
     async with (
         client_of(server, QUICK) as (client, site),
         client.subscribe("/queue/bad") as bad,
@@ -234,9 +211,7 @@ async def test_subscription_and_message_when_the_broker_closes_at_both_then_both
         await site.takes(fine)
 
 
-async def test_confirmed_sends_when_a_bad_subscription_is_retried_then_all_are_confirmed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_confirmed_sends_when_a_bad_subscription_is_retried_then_all_are_confirmed() -> None:
     async with client_of(reconnect=Reconnect(first_delay=0.1, max_delay=1)) as (client, site):
         async with client.subscribe("/queue/bad"):
             site.bad.add("/queue/bad")
@@ -254,9 +229,7 @@ async def test_confirmed_sends_when_a_bad_subscription_is_retried_then_all_are_c
             assert len(site.attempts("/queue/bad")) > 10
 
 
-async def test_subscription_when_left_while_its_closes_are_counted_then_the_next_connection_is_fine(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscription_when_left_while_its_closes_are_counted_then_the_next_connection_is_fine() -> None:
     async with client_of() as (client, site), client.subscribe("/queue/fine") as fine:
         async with client.subscribe("/queue/bad"):
             site.bad.add("/queue/bad")
@@ -270,9 +243,7 @@ async def test_subscription_when_left_while_its_closes_are_counted_then_the_next
 # --- what is no such subscription -------------------------------------------------------------------------------------
 
 
-async def test_subscription_when_accepted_at_the_third_time_then_it_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscription_when_accepted_at_the_third_time_then_it_goes_on() -> None:
     async with client_of(reconnect=QUICK) as (client, site):
         site.is_bad = lambda _frame, number: number < 3
         async with client.subscribe("/queue/a") as subscription:
@@ -281,46 +252,39 @@ async def test_subscription_when_accepted_at_the_third_time_then_it_goes_on(
             site.lose()
             await trio.sleep(10)
             assert client.state.healthy
-            assert len(site.host.dialed) == 6
+            assert len(site.dialed) == 6
             await site.takes(subscription)
 
 
-async def test_subscription_when_links_end_before_it_is_made_then_they_do_not_count(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscription_when_links_end_before_it_is_made_then_they_do_not_count() -> None:
     async with client_of(reconnect=QUICK) as (client, site), client.subscribe("/queue/a") as subscription:
         # The next one ends at SUBSCRIBE, and the others before the pause is over.
         site.is_bad = lambda _frame, number: number == 2
-        serve = site.host._serve
+        serve = site._serve
 
         async def brief(stream: trio.abc.Stream, number: int) -> None:
             with trio.move_on_after(0.05 if 2 < number < 20 else 1000):
                 await serve(stream, number)
 
-        site.host._serve = brief
+        site._serve = brief
         site.lose()
         await trio.sleep(30)
-        assert len(site.host.dialed) == 20
+        assert len(site.dialed) == 20
         assert client.state.waiting == ()
         await site.takes(subscription)
 
 
 @pytest.mark.parametrize("ack", ["auto", "client-individual"])
-async def test_subscription_when_each_link_ends_after_a_message_has_come_then_it_is_not_blamed(
-    autojump_clock: trio.testing.MockClock, ack: AckName
-) -> None:
-    async def serve(stream: trio.abc.Stream, _number: int) -> None:
-        peer = Peer(stream, PeerOptions(server=None))
-
+async def test_subscription_when_each_link_ends_after_a_message_has_come_then_it_is_not_blamed(ack: AckName) -> None:
+    def prepare(peer: Peer, _number: int) -> None:
         def deliver(frame: Frame) -> None:
             peer.deliver(frame.headers["id"], b"x")
             peer.hang_up()
 
         peer.on[Command.SUBSCRIBE] = deliver
-        await peer.serve()
 
     async with trio.open_nursery() as nursery:
-        host = RawHost(serve, nursery)
+        host = PeerHost(nursery, prepare, PeerOptions(server=None))
         async with reconnecting(host, reconnect=QUICK, heart_beat=(0, 0)) as client:
             async with client.subscribe("/queue/a", ack=ack) as subscription:
                 for _ in range(10):
@@ -328,13 +292,11 @@ async def test_subscription_when_each_link_ends_after_a_message_has_come_then_it
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_subscriptions_when_links_are_cut_at_random_then_none_is_refused(
-    autojump_clock: trio.testing.MockClock, seed: int
-) -> None:
+async def test_subscriptions_when_links_are_cut_at_random_then_none_is_refused(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  # not a secret
     policy = Reconnect(first_delay=0.05, max_delay=0.5, attempts=1000)
     async with client_of(reconnect=policy) as (client, site), AsyncExitStack() as stack:
-        serve = site.host._serve
+        serve = site._serve
         # A link that is cut at a SUBSCRIBE, at random: at most two such in a row.
         site.is_bad = lambda _frame, number: number < 200 and number % 3 != 0 and chance.random() < 0.2
 
@@ -342,13 +304,13 @@ async def test_subscriptions_when_links_are_cut_at_random_then_none_is_refused(
             with trio.move_on_after(3 * chance.random() if number < 200 else 1000):
                 await serve(stream, number)
 
-        site.host._serve = flaky
+        site._serve = flaky
         site.lose()
         subscriptions = [
             await stack.enter_async_context(client.subscribe(f"/queue/{number}", ack="auto"))
             for number in range(chance.choice([1, 2, 10, 30]))
         ]
-        while len(site.host.dialed) < 200:
+        while len(site.dialed) < 200:
             await trio.sleep(1)
             assert client.state.waiting == ()
         await trio.sleep(30)

@@ -186,12 +186,9 @@ def test_proxy_when_the_url_is_legal_then_every_part_is_read(url: str, expected:
     ("url", "words"),
     [
         ("socks4://proxy:1", "scheme 'socks4'"),
-        ("https://proxy:1", "scheme 'https'"),
         ("proxy:1080", "scheme 'proxy'"),
         ("socks5://proxy", "host and port"),
         ("socks5://:1080", "host and port"),
-        ("http://proxy:port", "must be a number from 1 to 65535"),
-        ("http://u:hush-hush[@proxy:1", "cannot be read"),
         ("http://u:hush-hush@proxy:1/path", "more than host and port"),
         ("http://proxy:1?a=hush-hush", "more than host and port"),
         ("socks5://u:hush-hush%C3%A4@proxy:1", "ASCII"),
@@ -199,12 +196,10 @@ def test_proxy_when_the_url_is_legal_then_every_part_is_read(url: str, expected:
         ("socks5://:hush-hush@proxy:1", "1 to 255 bytes"),
         ("socks5://u@proxy:1", "or neither"),
         ("http://proxy:0", "port of the proxy URL"),
-        ("http://a b:1", "a space in its host"),
         ("http://h\r\nX:1", "a control character in its host"),
         ("http://h%0d%0aX:1", "host of the proxy URL"),
         ("http://u:hush-hush%@h:1", "passcode of the proxy URL"),
         ("http://u%3A:hush-hush@h:1", "cannot hold a colon"),
-        (b"http://h:1", "must be a str"),
     ],
 )
 def test_proxy_when_the_url_cannot_be_meant_then_said_so_without_the_passcode(url: object, words: str) -> None:

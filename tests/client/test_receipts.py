@@ -9,14 +9,17 @@ import pytest
 import trio
 import trio.testing
 
+from tests.kit.loops import on_loops
 from trio_stomp import Client, OutgoingMessage, Publication
 from trio_stomp.errors import BrokerError, ConnectionLost, DeliveryStatus, LocalProtocolError
 from trio_stomp.session.receipts import Receipts
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
+
 
 async def test_receipts_when_the_connection_ends_then_all_that_wait_get_exceptions_of_their_own(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     caught: list[ConnectionLost] = []
 
@@ -42,7 +45,7 @@ async def test_receipts_when_the_connection_ends_then_all_that_wait_get_exceptio
 
 
 async def test_publication_when_one_of_the_tasks_that_wait_is_cancelled_then_the_others_wait_on(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     broker.faults.now(DelayReceipts(seconds=3))
     woken: list[float] = []
@@ -62,7 +65,7 @@ async def test_publication_when_one_of_the_tasks_that_wait_is_cancelled_then_the
 
 @pytest.mark.parametrize("wait", ["wait", "wait_settled", "wait_confirmed"])
 async def test_publication_when_settled_already_then_waiting_for_it_can_be_cancelled_all_the_same(
-    client: Client, autojump_clock: trio.testing.MockClock, wait: str
+    client: Client, wait: str
 ) -> None:
     async with client.publisher() as publisher:
         publication = await publisher.send("/queue/a", b"")
@@ -79,16 +82,16 @@ async def test_publication_when_settled_already_then_waiting_for_it_can_be_cance
         await waits[wait]()
 
 
-async def test_receipts_when_a_frame_cannot_be_encoded_then_none_is_awaited(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_receipts_when_a_frame_cannot_be_encoded_then_none_is_awaited(client: Client) -> None:
     bad = {"a": "\0"}
     await client.send("/queue/a", b"")
-    async with client.subscribe("/queue/a") as subscription:
+    async with client.subscribe("/queue/a") as subscription, client.publisher() as publisher:
         message = await anext(subscription)
         calls: list[Callable[[], Awaitable[object]]] = [
             partial(client.send, "/queue/a", b"", headers=bad, receipt=True),
             partial(client.send, "/remote-temp-queue/session-1.x", b"", headers=bad),  # a reply
+            partial(publisher.send, "/queue/a", b"", headers=bad),
+            partial(publisher.send, "/queue/a", b"", headers=list(bad.items())),
             partial(message.ack, headers=bad, receipt=True),
             client.subscribe("/queue/b", headers=bad).__aenter__,
         ]
@@ -133,7 +136,7 @@ def test_message_when_its_connection_has_ended_and_another_follows_then_only_tha
     assert one.delivery is DeliveryStatus.CONFIRMED
 
 
-async def test_message_when_settled_twice_then_the_first_counts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_message_when_settled_twice_then_the_first_counts() -> None:
     receipts = registry()
     one = publish(receipts)
     assert receipts.confirm([one._receipt_id]) == 0

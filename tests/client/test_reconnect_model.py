@@ -120,8 +120,7 @@ class World:
             peer.confirm(frame)
             return
         names, closes = self.subscribe_refusal
-        del peer.ledger.subscriptions[frame.headers["id"]]
-        peer.error("home node of queue is down", [("receipt-id", frame.headers["receipt"])] if names else [])
+        peer.refuse(frame, "home node of queue is down", names=names)
         if closes:
             peer.hang_up()
 

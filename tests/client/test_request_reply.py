@@ -7,12 +7,13 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.client.clients import client_of, client_talking_to
+from tests.client.clients import client_of, client_of_peer
+from tests.kit.loops import on_loops
+from tests.kit.peer import RABBITMQ, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     BrokerError,
     Client,
-    DecodeError,
     LocalProtocolError,
     OutcomeUnknown,
     RemoteProtocolError,
@@ -27,7 +28,9 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
-from trio_stomp.types import Command
+from trio_stomp.types import Command, Frame
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 @asynccontextmanager
@@ -49,18 +52,14 @@ async def replier(broker: Broker, delay: float = 0.0) -> AsyncGenerator[Client]:
         nursery.cancel_scope.cancel()
 
 
-async def test_request_when_answered_then_the_reply_is_returned(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_request_when_answered_then_the_reply_is_returned(broker: Broker, client: Client) -> None:
     async with replier(broker):
         reply = await client.request("/queue/double", "21", timeout=5)
     assert reply.text == "42"
     assert reply.settlement is trio_stomp.types.Settlement.AUTO
 
 
-async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(broker: Broker, client: Client) -> None:
     async with replier(broker):
         decoded = await client.request("/queue/double", "21", timeout=5, decode=int)
         plain = await client.request("/queue/double", "21", timeout=5)
@@ -70,9 +69,7 @@ async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(
     assert decoded.subscription.ack_mode is trio_stomp.AckMode.AUTO
 
 
-async def test_request_when_it_says_where_replies_go_then_they_come_there(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_request_when_it_says_where_replies_go_then_they_come_there(broker: Broker, client: Client) -> None:
     async with replier(broker):
         for _ in range(2):
             mine = await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")
@@ -84,59 +81,12 @@ async def test_request_when_it_says_where_replies_go_then_they_come_there(
     assert client.statistics().messages_unroutable == 0
 
 
-async def test_request_when_the_broker_is_unknown_then_it_does_not_wait_for_a_receipt_of_subscribe(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_the_broker_is_unknown_then_it_does_not_wait_for_a_receipt_of_subscribe() -> None:
     async with client_of("Other/1") as (client, broker), replier(broker):
         assert (await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")).text == "42"
 
 
-async def test_request_when_replies_cannot_go_there_then_the_refusal_is_raised_each_time(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    for _ in range(2):
-        with pytest.raises(BrokerError):
-            await client.request("/queue/double", "21", timeout=5, reply_to="/nowhere/mine")
-    with pytest.raises(LocalProtocolError, match="reply_to must name a destination"):
-        await client.request("/queue/double", "21", timeout=5, reply_to="")
-
-
-async def test_request_when_the_connection_was_lost_then_replies_come_there_again(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with reconnecting(broker) as client:
-        async with replier(broker):
-            assert (await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")).text == "2"
-        broker.drop_connections()
-        async with replier(broker):
-            assert (await client.request("/queue/double", "2", timeout=5, reply_to="/queue/mine")).text == "4"
-
-
-def refuse(_body: bytes) -> int:
-    raise ValueError("no number")
-
-
-async def test_request_when_the_reply_cannot_be_decoded_then_its_value_says_why(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with replier(broker):
-        reply = await client.request("/queue/double", "21", timeout=5, decode=refuse)
-    with pytest.raises(DecodeError, match="cannot be decoded by refuse: ValueError: no number"):
-        _ = reply.value
-    assert reply.text == "42"
-
-
-async def test_request_when_the_decoder_is_none_then_refused_before_anything_is_sent(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(LocalProtocolError, match="decode must be a function of bytes"):
-        await client.request("/queue/double", "21", timeout=5, decode=3)  # type: ignore[arg-type]  # what is refused
-    assert broker.depth("/queue/double") == 0
-
-
-async def test_request_when_many_are_in_flight_then_each_gets_its_own_reply(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_request_when_many_are_in_flight_then_each_gets_its_own_reply(broker: Broker, client: Client) -> None:
     replies: dict[int, str] = {}
 
     async def ask(number: int) -> None:
@@ -151,7 +101,7 @@ async def test_request_when_many_are_in_flight_then_each_gets_its_own_reply(
 
 
 async def test_request_when_nobody_answers_then_it_times_out_and_leaves_nothing_behind(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     began = trio.current_time()
     with pytest.raises(RequestTimeout, match=r"no reply to the request to '/queue/nobody' within 3 s"):
@@ -162,7 +112,7 @@ async def test_request_when_nobody_answers_then_it_times_out_and_leaves_nothing_
 
 
 async def test_request_when_the_reply_comes_too_late_then_it_is_counted_and_nothing_else(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     async with replier(broker, delay=5):
         with pytest.raises(RequestTimeout):
@@ -172,50 +122,33 @@ async def test_request_when_the_reply_comes_too_late_then_it_is_counted_and_noth
         assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
 
 
-async def lose_later(broker: Broker) -> None:
-    await trio.sleep(1)
-    broker.faults.now(DropLink())
-
-
-async def test_request_when_the_link_is_lost_then_the_outcome_is_unknown(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(lose_later, broker)
-        with pytest.raises(OutcomeUnknown, match="'/queue/nobody' was sent and may have been handled"):
-            await client.request("/queue/nobody", "?", timeout=100)
-    with pytest.raises(trio_stomp.ConnectionLost):
-        await client.request("/queue/nobody", "?", timeout=100)
-
-
+@pytest.mark.parametrize("reply_to", [None, "/queue/mine"])
 async def test_request_when_the_client_reconnects_then_those_in_flight_fail_and_the_next_are_answered(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker, reply_to: str | None
 ) -> None:
+    async def lose_later() -> None:
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+
     async with reconnecting(broker) as client:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lose_later, broker)
-            with pytest.raises(OutcomeUnknown):
-                await client.request("/queue/nobody", "1", timeout=100)
+            nursery.start_soon(lose_later)
+            with pytest.raises(OutcomeUnknown, match="'/queue/nobody' was sent and may have been handled"):
+                await client.request("/queue/nobody", "1", timeout=100, reply_to=reply_to)
         async with replier(broker):
-            assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
+            assert (await client.request("/queue/double", "2", timeout=20, reply_to=reply_to)).text == "4"
         assert client.statistics().reconnections == 1
 
 
-async def test_request_when_there_is_no_connection_in_time_then_it_says_that_nothing_was_sent(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    host = Host(broker)
+async def test_request_when_there_is_no_connection_in_time_then_it_says_that_nothing_was_sent(host: Host) -> None:
     async with reconnecting(host) as client:
-        host.refuses = True
-        broker.faults.now(DropLink())
+        host.go_down()
         await trio.sleep(1)
         with pytest.raises(RequestTimeout, match="there was no connection to send it on"):
             await client.request("/queue/double", "2", timeout=3)
 
 
-async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the_next_may_try_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the_next_may_try_again() -> None:
     async with client_of("ActiveMQ/6.1") as (client, broker):
 
         async def refuse() -> None:
@@ -238,23 +171,12 @@ async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the
     ("name", "why"),
     [("reply-to", r"of a request is set by request.*; pass reply_to=$"), ("correlation-id", "of a request is set by")],
 )
-async def test_request_when_a_header_is_its_own_then_it_is_refused(
-    client: Client, autojump_clock: trio.testing.MockClock, name: str, why: str
-) -> None:
+async def test_request_when_a_header_is_its_own_then_it_is_refused(client: Client, name: str, why: str) -> None:
     with pytest.raises(LocalProtocolError, match=f"header '{name}' {why}"):
         await client.request("/queue/a", b"", timeout=1, headers={name: "x"})
 
 
-async def test_request_when_the_timeout_is_none_at_all_then_it_is_refused(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(LocalProtocolError, match="timeout must be more than 0"):
-        await client.request("/queue/a", b"", timeout=0)
-
-
-async def test_request_when_the_link_goes_before_replies_stand_then_it_is_sent_on_the_next_one(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_the_link_goes_before_replies_stand_then_it_is_sent_on_the_next_one() -> None:
     async with open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker:
         broker.faults.plan(SwallowReceipts(command=Command.SUBSCRIBE))
         async with reconnecting(broker) as client:
@@ -271,53 +193,33 @@ async def test_request_when_the_link_goes_before_replies_stand_then_it_is_sent_o
             assert client.statistics().reconnections == 1
 
 
-async def test_request_when_rabbitmq_answers_then_its_subscription_is_the_destination_and_nobody_subscribed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_rabbitmq_answers_then_its_subscription_is_the_destination_and_nobody_subscribed() -> None:
     """As RabbitMQ does it: a reply comes unasked, and names the temporary queue as its subscription."""
 
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="RabbitMQ/4.1")
-        request = await peer.expect(Command.SEND, destination="/queue/double")
-        where = request.headers["reply-to"]
-        assert where.startswith("/temp-queue/")
-        headers = {
-            "subscription": where,
-            "destination": where,
-            "message-id": "1",
-            "correlation-id": request.headers["correlation-id"],
-        }
-        await peer.send(Command.MESSAGE, headers, b"42")
-        await peer.expect_disconnect()
+    async with client_of_peer(PeerOptions(server=RABBITMQ)) as (client, peer):
 
-    async with client_talking_to(serve) as client:
+        def reply(request: Frame) -> None:
+            where = request.headers["reply-to"]
+            assert where.startswith("/temp-queue/")
+            peer.deliver(where, b"42", [("correlation-id", request.headers["correlation-id"])])
+
+        peer.on[Command.SEND] = reply
         assert (await client.request("/queue/double", "21", timeout=5)).text == "42"
+        assert Command.SUBSCRIBE not in peer.commands
 
 
-async def test_request_when_the_broker_cancels_the_subscription_for_replies_then_the_next_one_subscribes_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="RabbitMQ/3.13.7")
-        first = await peer.expect(Command.SUBSCRIBE, destination="/queue/mine")
-        await peer.confirm(first)
-        await peer.expect(Command.SEND, destination="/queue/double")
-        await peer.send(
-            Command.ERROR, {"message": "Server cancelled subscription", "subscription": first.headers["id"]}
-        )
-        second = await peer.expect(Command.SUBSCRIBE, destination="/queue/mine")
-        await peer.confirm(second)
-        request = await peer.expect(Command.SEND, destination="/queue/double")
-        headers = {
-            "subscription": second.headers["id"],
-            "destination": "/queue/mine",
-            "message-id": "1",
-            "correlation-id": request.headers["correlation-id"],
-        }
-        await peer.send(Command.MESSAGE, headers, b"42")
-        await peer.expect_disconnect()
+async def test_request_when_the_broker_cancels_the_subscription_for_replies_then_the_next_one_subscribes() -> None:
+    async with client_of_peer(PeerOptions(server=RABBITMQ)) as (client, peer):
 
-    async with client_talking_to(serve) as client:
+        def take(request: Frame) -> None:
+            (*cancelled, subscribe) = peer.of(Command.SUBSCRIBE)
+            if cancelled:
+                peer.deliver(subscribe.headers["id"], b"42", [("correlation-id", request.headers["correlation-id"])])
+            else:
+                del peer.ledger.subscriptions[subscribe.headers["id"]]
+                peer.error("Server cancelled subscription", [("subscription", subscribe.headers["id"])])
+
+        peer.on[Command.SEND] = take
         with pytest.raises(OutcomeUnknown, match="Server cancelled subscription") as caught:
             await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")
         assert isinstance(caught.value.__cause__, BrokerError)
@@ -326,7 +228,7 @@ async def test_request_when_the_broker_cancels_the_subscription_for_replies_then
 
 
 async def test_request_when_its_reply_comes_in_one_chunk_with_a_stray_one_then_it_is_returned(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     async with client.subscribe("/queue/ask", ack="auto") as service:
         texts: list[str] = []
@@ -344,9 +246,7 @@ async def test_request_when_its_reply_comes_in_one_chunk_with_a_stray_one_then_i
     assert client.statistics().messages_unroutable == 1
 
 
-async def test_request_when_the_broker_breaks_the_rules_then_it_fails_at_once(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_when_the_broker_breaks_the_rules_then_it_fails_at_once() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server="RabbitMQ/3.13.7")
         await peer.expect(Command.SEND, destination="/queue/double")

@@ -14,11 +14,14 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from trio_stomp import BrokerError, Client, NotSupportedError
 from trio_stomp.session.connection import Left
 from trio_stomp.session.requeue_after_unsubscribe import RequeueAfterUnsubscribe
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
 from trio_stomp.types import AckName, Command, Frame, Headers
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 SESSION = "session-x"
 RABBITMQ = "RabbitMQ/3.10.8"
@@ -141,7 +144,7 @@ async def refused_of(
     ],
 )
 async def test_late_when_deliveries_come_after_unsubscribe_then_those_that_stay_locked_are_refused(
-    deliveries: list[Delivery], numbers: list[int], autojump_clock: trio.testing.MockClock
+    deliveries: list[Delivery], numbers: list[int]
 ) -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         assert await refused_of(peer, client, nursery, deliveries) == numbers
@@ -153,7 +156,7 @@ async def test_late_when_deliveries_come_after_unsubscribe_then_those_that_stay_
     ids=["a number is missing", "a number came twice", "no number"],
 )
 async def test_late_when_the_numbers_are_no_count_then_none_is_guessed_any_more(
-    first: list[Delivery], caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+    first: list[Delivery], caplog: pytest.LogCaptureFixture
 ) -> None:
     # What bears its own number is known all the same.
     later: list[Delivery] = [("mine", None), ("other", 3), ("mine", None), ("mine", 12)]
@@ -172,7 +175,7 @@ async def test_late_when_the_numbers_are_no_count_then_none_is_guessed_any_more(
     ],
 )
 async def test_error_when_it_replaces_no_late_delivery_then_it_ends_the_connection(
-    server: str, said: str, body: str, autojump_clock: trio.testing.MockClock
+    server: str, said: str, body: str
 ) -> None:
     async with rabbitmq(server=server) as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery)
@@ -217,9 +220,7 @@ def test_subscriptions_when_very_many_are_left_then_the_oldest_is_forgotten() ->
 
 # In 1.1, the header message-id names a message; in 1.2, id does.
 @pytest.mark.parametrize(("version", "header"), [("1.1", "message-id"), ("1.2", "id")])
-async def test_late_when_another_subscription_is_open_then_refused_through_that_one(
-    autojump_clock: trio.testing.MockClock, version: str, header: str
-) -> None:
+async def test_late_when_another_subscription_is_open_then_refused_through_that_one(version: str, header: str) -> None:
     async with rabbitmq(version) as (peer, client), trio.open_nursery() as nursery:
         other = await subscribed(peer, client, nursery, "/queue/b", "other")
         await left(peer, client, nursery)
@@ -231,9 +232,7 @@ async def test_late_when_another_subscription_is_open_then_refused_through_that_
         other.set()
 
 
-async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and_goes(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and_goes() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery)
         await swallow_late(peer, "mine")
@@ -250,9 +249,7 @@ async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and
         assert client.statistics().subscriptions == ()
 
 
-async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery)
         await swallow_late(peer, "mine")
@@ -265,9 +262,7 @@ async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while(
         await peer.expect(Command.SEND)
 
 
-async def test_late_when_helpers_are_needed_again_and_again_then_each_has_an_id_of_its_own(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_helpers_are_needed_again_and_again_then_each_has_an_id_of_its_own() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         ids: list[str] = []
         for _ in range(3):
@@ -281,9 +276,7 @@ async def test_late_when_helpers_are_needed_again_and_again_then_each_has_an_id_
         assert ids == ["give-back-1", "give-back-2", "give-back-3"]
 
 
-async def test_late_when_the_queue_went_with_its_subscriber_then_refused_at_the_next_occasion(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_the_queue_went_with_its_subscriber_then_refused_at_the_next_occasion() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery, "/topic/a")
         await swallow_late(peer, "mine")
@@ -293,9 +286,7 @@ async def test_late_when_the_queue_went_with_its_subscriber_then_refused_at_the_
         next_one.set()
 
 
-async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_with_that(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_with_that() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery)
         await swallow_late(peer, "mine")
@@ -307,9 +298,7 @@ async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_wit
         assert client.statistics().subscriptions == ()
 
 
-async def test_late_when_the_helper_is_refused_and_the_connection_goes_on_then_no_other_one_is_tried(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_the_helper_is_refused_and_the_connection_goes_on_then_no_other_one_is_tried() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery)
         await swallow_late(peer, "mine")
@@ -320,9 +309,7 @@ async def test_late_when_the_helper_is_refused_and_the_connection_goes_on_then_n
         await peer.expect(Command.SEND)
 
 
-async def test_late_when_a_durable_subscription_was_deleted_then_its_messages_are_passed_over(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_when_a_durable_subscription_was_deleted_then_its_messages_are_passed_over() -> None:
     """Its queue is gone, so nothing is to be requeued, and an ERROR in place of a message is no failure."""
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
 
@@ -342,9 +329,7 @@ async def test_late_when_a_durable_subscription_was_deleted_then_its_messages_ar
         await peer.expect(Command.SEND)
 
 
-async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with rabbitmq("1.0") as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery, ack="client")
         with caplog.at_level(logging.WARNING, "trio_stomp"):

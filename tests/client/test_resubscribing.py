@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import pytest
 import trio
-import trio.testing
 
+from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
-from tests.kit.reconnecting import AT_ONCE, RawHost, reconnecting
-from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect, Subscription
+from tests.kit.reconnecting import AT_ONCE, PeerHost, reconnecting
+from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect
 from trio_stomp.types import Command, ConnectionState, Frame, Phase
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 ACTIVEMQ = "ActiveMQ/6.1"
 DOWN = "home node of queue is down"
@@ -49,7 +52,7 @@ ALL_KINDS = pytest.mark.parametrize(
 )
 
 
-class Site:
+class Site(PeerHost):
     """A host whose broker refuses to subscribe to some destinations.
 
     Args:
@@ -60,50 +63,31 @@ class Site:
         is_gone: Whether it closes each connection at once.
         refused: The destinations that it refuses, with what it says.
         subscribes: When each destination was subscribed to.
-        peers: Its end of each connection.
     """
 
     def __init__(self, nursery: trio.Nursery, kind: Kind) -> None:
-        self.host = RawHost(self._serve, nursery)
+        super().__init__(nursery, self._watch, PeerOptions(server=kind.server))
         self._kind = kind
         self.is_gone = False
         self.refused: dict[str, str] = {}
         self.subscribes: list[tuple[float, str]] = []
-        self.peers: list[Peer] = []
 
-    async def _serve(self, stream: trio.abc.Stream, number: int) -> None:
-        del number
-        if self.is_gone:
+    async def _serve_peer(self, stream: trio.abc.Stream, number: int) -> None:
+        if not self.is_gone:
+            await super()._serve_peer(stream, number)
+
+    def _watch(self, peer: Peer, _number: int) -> None:
+        peer.on[Command.SUBSCRIBE] = partial(self._subscribed, peer)
+
+    def _subscribed(self, peer: Peer, frame: Frame) -> None:
+        destination = frame.headers["destination"]
+        self.subscribes.append((trio.current_time(), destination))
+        if destination not in self.refused:
+            peer.confirm(frame)
             return
-        peer = Peer(stream, PeerOptions(server=self._kind.server))
-        peer.on[Command.SUBSCRIBE] = self._subscribed(peer)
-        self.peers.append(peer)
-        await peer.serve()
-
-    def _subscribed(self, peer: Peer) -> Callable[[Frame], None]:
-        def react(frame: Frame) -> None:
-            destination = frame.headers["destination"]
-            self.subscribes.append((trio.current_time(), destination))
-            if destination not in self.refused:
-                peer.confirm(frame)
-                return
-            # What is refused is not there.
-            del peer.ledger.subscriptions[frame.headers["id"]]
-            peer.error(
-                self.refused[destination], [("receipt-id", frame.headers["receipt"])] if self._kind.names else []
-            )
-            if self._kind.closes:
-                peer.hang_up()
-
-        return react
-
-    def lose(self) -> None:
-        """Close the connection in use."""
-        self.peers[-1].hang_up()
-
-    def deliver(self, subscription: Subscription, body: bytes) -> None:
-        """Send a message on the connection in use."""
-        self.peers[-1].deliver(subscription.id, body)
+        peer.refuse(frame, self.refused[destination], names=self._kind.names)
+        if self._kind.closes:
+            peer.hang_up()
 
     def attempts(self, destination: str) -> list[float]:
         """When a destination was subscribed to."""
@@ -115,13 +99,13 @@ async def connected(kind: Kind = CONFIRMING[0], reconnect: Reconnect = AT_ONCE) 
     """A site, and a client of it."""
     async with trio.open_nursery() as nursery:
         site = Site(nursery, kind)
-        async with reconnecting(site.host, heart_beat=(0, 0), reconnect=reconnect) as client:
+        async with reconnecting(site, heart_beat=(0, 0), reconnect=reconnect) as client:
             yield site, client
 
 
 @ALL_KINDS
 async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried_and_the_others_go_on(
-    autojump_clock: trio.testing.MockClock, kind: Kind
+    kind: Kind,
 ) -> None:
     states: list[ConnectionState] = []
     got: list[str] = []
@@ -151,7 +135,7 @@ async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried
                     assert client.state.waiting == (down.id,)
                     assert DOWN in (down.statistics().refusal or "")
                     assert fine.statistics().refusal is None
-                    site.deliver(fine, b"%d" % number)
+                    site.peers[-1].deliver(fine.id, b"%d" % number)
             # After the first seconds, the only gaps are those after an attempt to subscribe.
             assert len(got) > 40
             refused = site.attempts("/queue/down")
@@ -160,8 +144,7 @@ async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried
                 async for state in client.state_changes():
                     if state.healthy and not state.waiting:
                         break
-            site.deliver(down, b"back")
-            assert (await anext(down)).text == "back"
+            await site.takes(down)
             assert down.statistics().refusal is None
             # The delays of the policy: they double up to 8 s.
             gaps = [after - before for before, after in itertools.pairwise(refused)]
@@ -176,7 +159,7 @@ async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried
 @ALL_KINDS
 @pytest.mark.parametrize("policy", [replace(AT_ONCE, attempts=4), replace(AT_ONCE, deadline=20)])
 async def test_subscription_when_refused_until_the_policy_gives_up_then_it_alone_fails_with_the_last_words(
-    autojump_clock: trio.testing.MockClock, policy: Reconnect, kind: Kind
+    policy: Reconnect, kind: Kind
 ) -> None:
     async with (
         connected(kind, policy) as (site, client),
@@ -193,8 +176,7 @@ async def test_subscription_when_refused_until_the_policy_gives_up_then_it_alone
         await trio.sleep(5)
         assert client.state.waiting == ()
         count = len(site.attempts("/queue/down"))
-        site.deliver(fine, b"x")
-        assert (await anext(fine)).text == "x"
+        await site.takes(fine)
         await trio.sleep(100)
         assert client.state.healthy
         assert len(site.attempts("/queue/down")) == count
@@ -202,7 +184,7 @@ async def test_subscription_when_refused_until_the_policy_gives_up_then_it_alone
 
 
 async def test_subscription_when_refused_again_and_again_then_the_log_has_a_warning_for_each_text(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "trio_stomp")
     async with connected() as (site, client), client.subscribe("/queue/down") as down:
@@ -213,8 +195,7 @@ async def test_subscription_when_refused_again_and_again_then_the_log_has_a_warn
         await trio.sleep(100)
         site.refused.clear()
         await trio.sleep(20)
-        site.deliver(down, b"x")
-        assert (await anext(down)).text == "x"
+        await site.takes(down)
     said = [record.getMessage() for record in caplog.records if "'s-1'" in record.getMessage()]
     assert len(said) == 3
     assert DOWN in said[0]
@@ -223,9 +204,7 @@ async def test_subscription_when_refused_again_and_again_then_the_log_has_a_warn
 
 
 @KINDS
-async def test_subscription_when_refused_at_first_then_raised_at_once(
-    autojump_clock: trio.testing.MockClock, kind: Kind
-) -> None:
+async def test_subscription_when_refused_at_first_then_raised_at_once(kind: Kind) -> None:
     async with connected(kind) as (site, client), client.subscribe("/queue/fine") as fine:
         site.refused["/queue/down"] = DOWN
         began = trio.current_time()
@@ -234,17 +213,14 @@ async def test_subscription_when_refused_at_first_then_raised_at_once(
                 raise AssertionError
         assert trio.current_time() - began < 2
         await trio.sleep(5)
-        site.deliver(fine, b"x")
-        assert (await anext(fine)).text == "x"
-        dialed = len(site.host.dialed)
+        await site.takes(fine)
+        dialed = len(site.dialed)
         await trio.sleep(100)
-        assert len(site.host.dialed) == dialed <= 3
+        assert len(site.dialed) == dialed <= 3
 
 
 @ALL_KINDS
-async def test_subscription_when_left_while_it_is_retried_then_it_is_not_subscribed_to_again(
-    autojump_clock: trio.testing.MockClock, kind: Kind
-) -> None:
+async def test_subscription_when_left_while_it_is_retried_then_it_is_not_subscribed_to_again(kind: Kind) -> None:
     async with connected(kind) as (site, client):
         async with client.subscribe("/queue/down"):
             await trio.sleep(1)
@@ -258,9 +234,7 @@ async def test_subscription_when_left_while_it_is_retried_then_it_is_not_subscri
         assert client.state.healthy
 
 
-async def test_client_when_left_while_a_subscription_is_retried_then_it_disconnects_at_once(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_client_when_left_while_a_subscription_is_retried_then_it_disconnects_at_once() -> None:
     async with connected(CONFIRMING[2]) as (site, client), client.subscribe("/queue/down"):
         site.refused["/queue/down"] = DOWN
         site.lose()
@@ -271,9 +245,7 @@ async def test_client_when_left_while_a_subscription_is_retried_then_it_disconne
 
 
 @KINDS
-async def test_subscriptions_when_several_are_refused_then_each_is_retried_until_it_is_accepted(
-    autojump_clock: trio.testing.MockClock, kind: Kind
-) -> None:
+async def test_subscriptions_when_several_are_refused_then_each_is_retried_until_it_is_accepted(kind: Kind) -> None:
     destinations = [f"/queue/{number}" for number in range(4)]
     async with (
         connected(kind, Reconnect()) as (site, client),
@@ -291,13 +263,10 @@ async def test_subscriptions_when_several_are_refused_then_each_is_retried_until
         await trio.sleep(120)
         assert client.state.waiting == ()
         for subscription in (first, second, third, fourth):
-            site.deliver(subscription, b"x")
-            assert (await anext(subscription)).text == "x"
+            await site.takes(subscription)
 
 
-async def test_subscription_when_the_client_ends_while_it_is_retried_then_its_loop_ends(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscription_when_the_client_ends_while_it_is_retried_then_its_loop_ends() -> None:
     async with connected(reconnect=replace(AT_ONCE, deadline=100)) as (site, client):
         async with client.subscribe("/queue/down") as down:
             site.refused["/queue/down"] = DOWN
@@ -310,9 +279,7 @@ async def test_subscription_when_the_client_ends_while_it_is_retried_then_its_lo
         assert client.state.waiting == ()
 
 
-async def test_subscriptions_when_one_after_the_other_is_refused_while_restored_then_delays_grow(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscriptions_when_one_after_the_other_is_refused_while_restored_then_delays_grow() -> None:
     async with connected() as (site, client), AsyncExitStack() as subscriptions:
         names = [f"/queue/{number}" for number in range(6)]
         for name in names:
@@ -321,13 +288,11 @@ async def test_subscriptions_when_one_after_the_other_is_refused_while_restored_
         site.refused = dict.fromkeys(names, DOWN)
         site.lose()
         await trio.sleep(60)
-        gaps = [after - before for before, after in itertools.pairwise(site.host.dialed[1:7])]
+        gaps = [after - before for before, after in itertools.pairwise(site.dialed[1:7])]
         assert gaps == pytest.approx([1, 1, 2, 2, 4])
 
 
-async def test_subscription_when_the_only_one_and_refused_after_a_reconnection_then_the_first_error_is_about_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_subscription_when_the_only_one_is_refused_after_a_loss_then_the_first_error_is_about_it() -> None:
     async with connected() as (site, client), client.subscribe("/queue/down") as down:
         await trio.sleep(60)
         site.refused["/queue/down"] = DOWN

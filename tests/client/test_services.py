@@ -11,7 +11,7 @@ import trio.testing
 import trio_stomp
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import ConnectionLost, HeartBeatTimeout, LimitExceeded, Limits
+from trio_stomp import ConnectionLost, HeartBeatTimeout
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -142,15 +142,6 @@ async def test_watchdog_when_a_slow_broker_confirms_now_and_then_then_the_log_sa
                 await publisher.send("/queue/a", b"1")
                 await trio.sleep(10)
     assert not caplog.messages
-
-
-async def test_reader_when_a_limit_is_passed_then_limit_exceeded(broker: Broker) -> None:
-    """Row all-LIM-5."""
-    with pytest.raises(LimitExceeded, match="body_bytes"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_bytes=100)) as client:
-            broker.publish("/queue/a", b"x" * 101)
-            async with client.subscribe("/queue/a") as subscription:
-                await anext(subscription)
 
 
 async def test_reader_when_the_link_ends_inside_a_frame_then_said_so(broker: Broker) -> None:

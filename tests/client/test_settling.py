@@ -7,27 +7,21 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of, client_of_peer, fill
+from tests.kit.loops import on_loops
+from tests.kit.peer import RABBITMQ, PeerOptions
 from trio_stomp import Client, LocalProtocolError, NotSupportedError
 from trio_stomp.testing import (
     Broker,
-    BrokerOptions,
-    ScriptedPeer,
     StallReading,
-    open_broker,
-    open_scripted_peer,
 )
-from trio_stomp.types import AckName, Command, Frame, Settlement
+from trio_stomp.types import AckName, Command, Settlement
 
-
-async def fill(client: Client, destination: str, count: int) -> None:
-    for number in range(count):
-        await client.send(destination, b"%d" % number)
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 @pytest.mark.parametrize("how", ["ack", "ack with a receipt", "block"])
-async def test_client_mode_when_acked_then_all_earlier_ones_are_too(
-    client: Client, broker: Broker, how: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_client_mode_when_acked_then_all_earlier_ones_are_too(client: Client, broker: Broker, how: str) -> None:
     """Row 1x-SUB-11."""
     await fill(client, "/queue/a", 4)
     async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -43,9 +37,7 @@ async def test_client_mode_when_acked_then_all_earlier_ones_are_too(
         assert broker.statistics().received[Command.ACK] == 1
 
 
-async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(client: Client) -> None:
     """Rows 11-NACK-3, 12-NACK-3."""
     await fill(client, "/queue/a", 3)
     async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -57,7 +49,7 @@ async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(
 
 
 async def test_client_mode_when_nacked_with_a_choice_then_it_goes_for_each_of_them(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     await fill(client, "/queue/a", 3)
     async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -66,13 +58,8 @@ async def test_client_mode_when_nacked_with_a_choice_then_it_goes_for_each_of_th
     assert (broker.depth("/queue/a"), broker.depth("/queue/dead-letter")) == (0, 3)
 
 
-async def test_client_mode_when_an_earlier_one_would_be_lost_then_none_is_nacked(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+async def test_client_mode_when_an_earlier_one_would_be_lost_then_none_is_nacked() -> None:
+    async with client_of("ActiveMQ/6.1") as (client, broker):
         await client.send("/queue/a", b"transient")
         await client.send("/queue/a", b"kept", headers={"persistent": "true"})
         async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -83,13 +70,8 @@ async def test_client_mode_when_an_earlier_one_would_be_lost_then_none_is_nacked
         assert Command.NACK not in broker.statistics().received
 
 
-async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscriptions(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscriptions() -> None:
+    async with client_of("RabbitMQ/3.10.8") as (client, broker):
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a", ack="client") as subscription:
             assert subscription.ack_mode == "client"
@@ -99,13 +81,8 @@ async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscripti
             assert broker.unacknowledged("/queue/a") == 1
 
 
-async def test_client_mode_when_rabbitmq_and_1_0_then_one_subscription_of_a_connection_may_use_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client,
-    ):
+async def test_client_mode_when_rabbitmq_and_1_0_then_one_subscription_of_a_connection_may_use_it() -> None:
+    async with client_of("RabbitMQ/3.10.8", versions=["1.0"]) as (client, _):
         await fill(client, "/queue/a", 2)
         async with client.subscribe("/queue/a", ack="client") as subscription, client.subscribe("/queue/b", ack="auto"):
             await anext(subscription)
@@ -119,7 +96,7 @@ async def test_client_mode_when_rabbitmq_and_1_0_then_one_subscription_of_a_conn
 
 
 async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_open(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     """Row 1x-SUB-13."""
     await fill(client, "/queue/a", 3)
@@ -132,7 +109,7 @@ async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
-    client: Client, broker: Broker, ack: AckName, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, ack: AckName
 ) -> None:
     await fill(client, "/queue/a", 5)
     async with client.subscribe("/queue/a", ack=ack) as subscription:
@@ -150,38 +127,25 @@ async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
 @pytest.mark.parametrize("command", [Command.ACK, Command.NACK])
 @pytest.mark.parametrize(("ack", "expected"), [("client", [None, "because"]), ("client-individual", ["because"])])
 async def test_settling_when_it_has_headers_then_the_frame_of_that_message_has_them_and_no_other(
-    ack: AckName, expected: list[str | None], command: Command, receipt: bool, autojump_clock: trio.testing.MockClock
+    ack: AckName, expected: list[str | None], command: Command, receipt: bool
 ) -> None:
     """On RabbitMQ, where in mode client each of the messages has a frame of its own."""
-    frames: list[Frame] = []
-
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="RabbitMQ/3.13.0")
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE))
-        for number in ("1", "2"):
-            headers = {"subscription": "s", "message-id": number, "destination": "/queue/a", "ack": number}
-            await peer.send(Command.MESSAGE, headers)
-        frames.extend([await peer.expect(command) for _ in expected])
-        if receipt:
-            await peer.confirm(frames[-1])
-
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with (
-            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client,
-            client.subscribe("/queue/a", id="s", ack=ack) as subscription,
-        ):
-            _, message = await subscription.receive_batch(2, linger=1)
-            settle = message.ack if command is Command.ACK else message.nack
-            await settle(receipt=receipt, headers={"x-why": "because"})
-            await trio.testing.wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
-    assert [frame.headers.get("x-why") for frame in frames] == expected
+    async with (
+        client_of_peer(PeerOptions(server=RABBITMQ)) as (client, peer),
+        client.subscribe("/queue/a", id="s", ack=ack) as subscription,
+    ):
+        for body in (b"1", b"2"):
+            peer.deliver("s", body)
+        _, message = await subscription.receive_batch(2, linger=1)
+        settle = message.ack if command is Command.ACK else message.nack
+        await settle(receipt=receipt, headers={"x-why": "because"})
+        await trio.testing.wait_all_tasks_blocked()
+        assert [frame.headers.get("x-why") for frame in peer.of(command)] == expected
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "ack_up_to"])
 async def test_settling_when_the_outbox_is_full_then_it_waits_and_a_canceled_one_leaves_the_message_open(
-    verb: str, broker: Broker, autojump_clock: trio.testing.MockClock
+    verb: str, broker: Broker
 ) -> None:
     with trio.CancelScope() as scope:
         async with (
@@ -202,9 +166,7 @@ async def test_settling_when_the_outbox_is_full_then_it_waits_and_a_canceled_one
             scope.cancel()
 
 
-async def test_nack_when_it_says_requeue_then_the_broker_does_that(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_nack_when_it_says_requeue_then_the_broker_does_that(broker: Broker, client: Client) -> None:
     async with client.subscribe("/queue/a") as subscription:
         await client.send("/queue/a", b"1")
         await (await anext(subscription)).nack(requeue=True)
@@ -226,13 +188,9 @@ async def test_nack_when_it_says_requeue_then_the_broker_does_that(
     ],
 )
 async def test_nack_when_the_broker_has_no_such_choice_then_refused_here(
-    autojump_clock: trio.testing.MockClock, server: str | None, requeue: bool, said: str
+    server: str | None, requeue: bool, said: str
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a") as subscription,
-    ):
+    async with client_of(server) as (client, _), client.subscribe("/queue/a") as subscription:
         await client.send("/queue/a", b"1")
         message = await anext(subscription)
         with pytest.raises(NotSupportedError, match=said):
@@ -240,18 +198,8 @@ async def test_nack_when_the_broker_has_no_such_choice_then_refused_here(
         assert message.settlement is trio_stomp.types.Settlement.UNSETTLED
 
 
-async def test_nack_when_in_a_transaction_then_it_may_say_requeue_too(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.subscribe("/queue/a") as subscription:
-        await client.send("/queue/a", b"1")
-        async with client.transaction() as tx:
-            await tx.nack(await anext(subscription), requeue=False)
-    assert broker.depth("/queue/dead-letter") == 1
-
-
 async def test_ack_up_to_when_the_message_is_of_another_subscription_then_refused_and_nothing_is_settled(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     await fill(client, "/queue/a", 3)
     await fill(client, "/queue/b", 3)
@@ -274,19 +222,18 @@ async def test_ack_up_to_when_the_message_is_of_another_subscription_then_refuse
         assert Command.ACK not in broker.statistics().received
 
 
-async def test_ack_up_to_when_an_earlier_one_is_promised_to_a_transaction_then_the_transaction_decides_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ack_up_to_when_an_earlier_one_is_promised_to_a_transaction_then_the_transaction_decides_it() -> None:
     """On Artemis, where an ACK follows the COMMIT of its transaction."""
     async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
+        client_of("ActiveMQ-Artemis/2.44", versions=["1.1"]) as (client, broker),
         client.subscribe("/queue/a") as subscription,
     ):
         await fill(client, "/queue/a", 3)
         messages = await subscription.receive_batch(3, linger=1)
         async with client.transaction() as transaction:
             await transaction.ack(messages[0])
+            with pytest.raises(LocalProtocolError, match="it is settled"):
+                await transaction.ack(messages[0])
             await subscription.ack_up_to(messages[2])
             assert [message.settlement for message in messages] == [Settlement.IN_TRANSACTION] + [Settlement.ACKED] * 2
             await client.send("/queue/b", b"", receipt=True)
@@ -294,3 +241,4 @@ async def test_ack_up_to_when_an_earlier_one_is_promised_to_a_transaction_then_t
         await client.send("/queue/b", b"", receipt=True)
         assert broker.statistics().received[Command.ACK] == 3
         assert broker.unacknowledged("/queue/a") == 0
+        assert messages[0].settlement is Settlement.ACKED

@@ -15,6 +15,7 @@ import trio.testing
 
 import trio_stomp
 import trio_stomp.blocking
+from tests.client.clients import client_of
 from trio_stomp import (
     Client,
     Limits,
@@ -28,7 +29,7 @@ from trio_stomp import (
     Transaction,
 )
 from trio_stomp.session.settings import Settings
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker
 from trio_stomp.types import ConnectOptions
 
 
@@ -185,18 +186,12 @@ async def test_work_when_its_handler_is_not_async_then_the_error_says_so_at_once
 def test_reconnect_when_true_then_the_default_policy() -> None:
     assert Settings.of("stomp://b", {"reconnect": True}).reconnect == Reconnect()
     assert Settings.of("stomp://b", {"reconnect": False}).reconnect is None
-    with pytest.raises(LocalProtocolError, match=r"reconnect must be a Reconnect, or True .* got 3"):
-        Settings.of("stomp://b", {"reconnect": 3})
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"heart_beat": 5}, "use heart_beat=(5, 5)"),
-        ({"heart_beat": (5,)}, "heart_beat must be a pair of seconds, such as (10, 10), got (5,)"),
-        ({"heart_beat": "5,5"}, "heart_beat must be a pair of seconds"),
         ({"heart_beat": (10000, 5000)}, "looks like milliseconds: use (10, 5)"),
-        ({"connect_timeout": 30000}, "connect_timeout is in seconds, and 30000 looks like milliseconds: use 30"),
         ({"disconnect_timeout": 1500.0}, "looks like milliseconds: use 1.5"),
         ({"connect_attempt_delay": 2500}, "connect_attempt_delay is in seconds"),
     ],
@@ -231,11 +226,7 @@ def test_version_when_asked_then_that_of_the_package() -> None:
 async def test_queue_arguments_when_a_dict_then_type_error_says_what_was_expected(
     wrong: str, server: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    options = BrokerOptions(server=server)
-    async with (
-        open_broker(listen=False, options=options) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+    async with client_of(server) as (client, broker):
         arguments = {"x-queue-type": "quorum"}
         names = {"Path": Path, "__file__": __file__, "OutgoingMessage": OutgoingMessage}
         with pytest.raises(TypeError, match=r"must be QueueArguments, such as .*\(type='quorum'\), got dict"):

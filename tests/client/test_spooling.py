@@ -8,12 +8,11 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import shutil
 import tempfile
 import tracemalloc
 from array import array
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of_peer
 from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
@@ -29,6 +29,7 @@ from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     BodySpoolError,
+    Client,
     ConnectionLost,
     HeartBeatTimeout,
     Limits,
@@ -125,16 +126,11 @@ async def at_a_peer(
     heart_beat: tuple[float, float] = (0, 0),
 ) -> AsyncGenerator[tuple[Peer, Subscription]]:
     """A peer, and a subscription at it that puts large bodies into files."""
-    ours, theirs = trio.testing.memory_stream_pair()
-    peer = Peer(theirs, peer_options)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)  # noqa: ASYNC113  # what comes before it runs waits in the stream
-        async with (
-            trio_stomp.connect_stream(ours, versions=versions, heart_beat=heart_beat) as client,
-            client.subscribe("/q", id="s", ack=ack, spool_threshold_bytes=OVER) as subscription,
-        ):
-            yield peer, subscription
-            nursery.cancel_scope.cancel()
+    async with (
+        client_of_peer(peer_options, versions=versions, heart_beat=heart_beat) as (client, peer),
+        client.subscribe("/q", id="s", ack=ack, spool_threshold_bytes=OVER) as subscription,
+    ):
+        yield peer, subscription
 
 
 async def collected(message: trio_stomp.Message) -> bytes:
@@ -172,15 +168,10 @@ async def test_message_when_its_body_is_longer_than_the_threshold_then_it_is_in_
     assert broker.depth("/queue/a") == 0
 
 
-async def test_message_when_its_body_is_in_a_file_then_its_repr_says_so(broker: Broker) -> None:
-    async with subscribed(broker, LARGE) as subscription:
-        assert f"{len(LARGE)} bytes in a file" in repr(await anext(subscription))
-
-
 async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to_use(broker: Broker) -> None:
     async with subscribed(broker, LARGE, headers=[("content-type", "application/json")]) as subscription:
         message = await anext(subscription)
-
+        assert f"{len(LARGE)} bytes in a file" in repr(message)
         reads: list[Callable[[], object]] = [
             lambda: message.body,
             lambda: message.text,
@@ -192,25 +183,12 @@ async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to
                 read()
 
 
-async def test_body_when_copied_in_a_thread_then_the_file_is_the_same(broker: Broker, tmp_path: Path) -> None:
-    target = tmp_path / "copy"
-
-    def save(message: trio_stomp.Message) -> None:
-        with message.open_body() as source, target.open("wb") as file:
-            shutil.copyfileobj(source, file)
-
-    async with subscribed(broker, LARGE) as subscription:
-        async with await anext(subscription) as message:
-            await trio.to_thread.run_sync(save, message)
-
-    assert target.read_bytes() == LARGE
-
-
 @pytest.mark.parametrize("size", [65_535, 0, -1])
-async def test_threshold_when_a_body_below_it_might_come_at_once_then_refused(broker: Broker, size: int) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(LocalProtocolError, match=f"spool_threshold_bytes must be at least 65536 bytes, got {size}"):
-            client.subscribe("/queue/a", spool_threshold_bytes=size)
+async def test_threshold_when_a_body_below_it_might_come_at_once_then_refused(  # noqa: ASYNC124  # the fixtures need trio
+    client: Client, size: int
+) -> None:
+    with pytest.raises(LocalProtocolError, match=f"spool_threshold_bytes must be at least 65536 bytes, got {size}"):
+        client.subscribe("/queue/a", spool_threshold_bytes=size)
 
 
 async def test_seek_when_it_is_before_the_beginning_then_refused(broker: Broker) -> None:
@@ -250,11 +228,7 @@ async def test_chunks_when_all_threads_are_busy_then_only_a_body_in_a_file_waits
 
 
 async def test_chunks_when_the_body_is_in_memory_then_can_be_canceled_too(broker: Broker) -> None:
-    broker.publish("/queue/a", b"small")
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a") as subscription,
-    ):
+    async with subscribed(broker, b"small") as subscription:
         message = await anext(subscription)
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -265,12 +239,13 @@ async def test_chunks_when_the_body_is_in_memory_then_can_be_canceled_too(broker
 # --- which bodies -----------------------------------------------------------------------------------------------------
 
 
-async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_files(broker: Broker) -> None:
+async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_files(
+    broker: Broker, client: Client
+) -> None:
     for destination in ("/queue/a", "/queue/b"):
         broker.publish(destination, LARGE)
         broker.publish(destination, b"small")
     async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/a", spool_threshold_bytes=OVER) as spooling,
         client.subscribe("/queue/b") as other,
     ):
@@ -278,15 +253,16 @@ async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_
         assert [(await anext(other)).body for _ in range(2)] == [LARGE, b"small"]
 
 
-async def test_subscription_when_an_earlier_one_of_its_id_spooled_then_its_bodies_are_in_memory(broker: Broker) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", id="s", spool_threshold_bytes=OVER):
-            pass
-        async with client.subscribe("/queue/a", id="s") as subscription:
-            broker.publish("/queue/a", LARGE)
-            message = await anext(subscription)
-            assert not message.is_spooled
-            assert message.body == LARGE
+async def test_subscription_when_an_earlier_one_of_its_id_spooled_then_its_bodies_are_in_memory(
+    broker: Broker, client: Client
+) -> None:
+    async with client.subscribe("/queue/a", id="s", spool_threshold_bytes=OVER):
+        pass
+    async with client.subscribe("/queue/a", id="s") as subscription:
+        broker.publish("/queue/a", LARGE)
+        message = await anext(subscription)
+        assert not message.is_spooled
+        assert message.body == LARGE
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
@@ -299,26 +275,6 @@ async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: s
         assert first.is_spooled
         assert await collected(first) == body
         assert second.body == b"next"
-
-
-async def test_body_when_it_comes_with_its_head_in_one_read_then_is_spooled_too() -> None:
-    bodies = [LARGE[:100], LARGE[: OVER + 1], LARGE[:OVER]]
-    async with at_a_peer() as (peer, subscription):
-        for body in bodies:
-            peer.deliver("s", body)
-        messages = [await anext(subscription) for _ in bodies]
-        assert [message.is_spooled for message in messages] == [False, True, False]
-        assert [await collected(message) for message in messages] == bodies
-
-
-async def test_body_when_longer_than_its_limit_then_the_connection_ends_as_ever(broker: Broker) -> None:
-    broker.publish("/queue/a", LARGE)
-    with pytest.raises(trio_stomp.LimitExceeded, match="limit body_bytes"):
-        async with (
-            trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_bytes=2 * MIB)) as client,
-            client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription,
-        ):
-            await anext(subscription)
 
 
 async def test_memory_when_bodies_are_in_files_then_they_do_not_count_as_undelivered(broker: Broker) -> None:
@@ -334,40 +290,46 @@ async def test_memory_when_bodies_are_in_files_then_they_do_not_count_as_undeliv
 # --- the end of a file ------------------------------------------------------------------------------------------------
 
 
-async def test_file_when_the_block_of_its_message_ends_then_is_closed(broker: Broker, directory: Path) -> None:
+@pytest.mark.parametrize(("fails", "settlement"), [(False, Settlement.ACKED), (True, Settlement.NACKED)])
+async def test_file_when_the_block_of_its_message_ends_then_is_closed(
+    broker: Broker, directory: Path, settlement: Settlement, *, fails: bool
+) -> None:
     async with subscribed(broker, LARGE) as subscription:
-        async with await anext(subscription) as message:
-            file = message.open_body()
-            assert open_files(directory) == 1
+        message = await anext(subscription)
+        file = message.open_body()
+        with suppress(KeyError):
+            async with message:
+                assert open_files(directory) == 1
+                if fails:
+                    raise KeyError
+        assert message.settlement is settlement
         assert open_files(directory) == 0
         with pytest.raises(ValueError, match="closed file"):
             file.read()
 
 
-async def test_file_when_its_message_is_gone_then_is_closed(broker: Broker, directory: Path) -> None:
+async def test_file_when_its_message_is_gone_then_is_closed(broker: Broker, client: Client, directory: Path) -> None:
     broker.publish("/queue/a", LARGE)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", ack="auto", spool_threshold_bytes=OVER) as subscription:
-            message = await anext(subscription)
-        # It survives its subscription.
-        assert await collected(message) == LARGE
-        assert open_files(directory) == 1
-        del message
-        await all_closed(directory)
+    async with client.subscribe("/queue/a", ack="auto", spool_threshold_bytes=OVER) as subscription:
+        message = await anext(subscription)
+    # It survives its subscription.
+    assert await collected(message) == LARGE
+    assert open_files(directory) == 1
+    del message
+    await all_closed(directory)
 
 
 async def test_files_when_the_subscription_is_left_with_messages_waiting_then_are_closed(
-    broker: Broker, directory: Path
+    broker: Broker, client: Client, directory: Path
 ) -> None:
     for _ in range(3):
         broker.publish("/queue/a", LARGE)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
-            del subscription
-            while open_files(directory) < 3:  # noqa: ASYNC110  # nothing tells of an open file
-                await trio.lowlevel.checkpoint()
-        await client.send("/queue/b", b"", receipt=True)
-        await all_closed(directory)
+    async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
+        del subscription
+        while open_files(directory) < 3:  # noqa: ASYNC110  # nothing tells of an open file
+            await trio.lowlevel.checkpoint()
+    await client.send("/queue/b", b"", receipt=True)
+    await all_closed(directory)
     assert broker.depth("/queue/a") == 3
 
 
@@ -463,15 +425,12 @@ async def test_file_when_the_program_is_canceled_in_the_middle_of_a_body_then_is
 
 
 async def test_disk_when_it_is_full_then_the_subscription_ends_alone_and_the_message_comes_again(
-    broker: Broker, directory: Path
+    broker: Broker, client: Client, directory: Path
 ) -> None:
     broker.publish("/queue/a", b"small")
     broker.publish("/queue/a", LARGE)
     broker.publish("/queue/b", b"other")
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/b") as other,
-    ):
+    async with client.subscribe("/queue/b") as other:
         with (
             file_size_limit(MIB + 70_000),
             pytest.raises(BodySpoolError, match=rf"could not be written to a temporary file in {directory}: .*TMPDIR"),
@@ -490,24 +449,21 @@ async def test_disk_when_there_is_no_directory_then_the_error_says_so(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    broker.publish("/queue/a", LARGE)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(BodySpoolError, match="No such file or directory") as caught:
-            async with client.subscribe("/queue/a", spool_threshold_bytes=OVER) as subscription:
-                await anext(subscription)
+    with pytest.raises(BodySpoolError, match="No such file or directory") as caught:
+        async with subscribed(broker, LARGE) as subscription:
+            await anext(subscription)
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
 
 async def test_disk_when_no_task_looks_then_leaving_the_subscription_raises(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    broker: Broker, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     broker.publish("/queue/a", LARGE)
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(BodySpoolError):
-            async with client.subscribe("/queue/a", spool_threshold_bytes=OVER):
-                while client.statistics().messages_unroutable < 1:  # noqa: ASYNC110  # nothing tells of it
-                    await trio.lowlevel.checkpoint()
+    with pytest.raises(BodySpoolError):
+        async with client.subscribe("/queue/a", spool_threshold_bytes=OVER):
+            while client.statistics().messages_unroutable < 1:  # noqa: ASYNC110  # nothing tells of it
+                await trio.lowlevel.checkpoint()
     assert broker.depth("/queue/a") == 1
 
 
@@ -550,7 +506,9 @@ async def test_watchdog_when_the_broker_is_silent_before_or_after_a_large_body_t
             await anext(subscription)
 
 
-async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_all_the_same(broker: Broker) -> None:
+async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_all_the_same(
+    broker: Broker, client: Client
+) -> None:
     broker.publish("/queue/a", b'"small"')
     broker.publish("/queue/a", LARGE)
     seen: list[object] = []
@@ -559,7 +517,6 @@ async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_al
         seen.append(len(await collected(message)) if message.is_spooled else message.value)
 
     async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/a", spool_threshold_bytes=OVER, decode=lambda body: body.decode()) as subscription,
         trio.open_nursery() as nursery,
     ):
@@ -567,15 +524,3 @@ async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_al
         await broker.wait_until(lambda: not broker.depth("/queue/a") and not broker.unacknowledged("/queue/a"))
         nursery.cancel_scope.cancel()
     assert seen == ['"small"', len(LARGE)]
-
-
-async def test_settlement_when_a_block_fails_then_the_message_is_refused_and_its_file_closed(
-    broker: Broker, directory: Path
-) -> None:
-    async with subscribed(broker, LARGE) as subscription:
-        message = await anext(subscription)
-        with pytest.raises(KeyError):
-            async with message:
-                raise KeyError
-        assert message.settlement is Settlement.NACKED
-        assert open_files(directory) == 0

@@ -3,21 +3,20 @@
 import pytest
 import trio
 
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import Client, ConnectionLost
 from trio_stomp.session.state import PHASES, SESSION_STEPS, SessionState, Step
-from trio_stomp.testing import Broker, DropLink
 from trio_stomp.types import ConnectionState, Phase
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 def healthy(client: Client) -> bool:
     return client.state.healthy
 
 
-async def test_state_when_the_link_is_lost_and_made_again_then_each_change_is_told_once(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    host = Host(broker)
+async def test_state_when_the_link_is_lost_and_made_again_then_each_change_is_told_once(host: Host) -> None:
     seen: list[ConnectionState] = []
 
     async with trio.open_nursery() as nursery:
@@ -30,8 +29,7 @@ async def test_state_when_the_link_is_lost_and_made_again_then_each_change_is_to
             nursery.start_soon(watch)
             await trio.sleep(1)
             assert healthy(client)
-            host.refuses = True
-            broker.faults.now(DropLink())
+            host.go_down()
             await trio.sleep(1)
             assert not healthy(client)
             host.refuses = False
@@ -64,9 +62,7 @@ def test_state_when_printed_then_says_all_that_is_known() -> None:
     assert str(state) == "lost to stomp://b:1 (attempt 2) because it broke"
 
 
-async def test_changes_when_there_are_several_watchers_then_each_gets_all(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_changes_when_there_are_several_watchers_then_each_gets_all(client: Client) -> None:
     watchers = [client.state_changes(), client.state_changes()]
     await client.disconnect()
     for watcher in watchers:
@@ -75,14 +71,10 @@ async def test_changes_when_there_are_several_watchers_then_each_gets_all(
             await anext(watcher)
 
 
-async def test_changes_when_a_watcher_is_very_slow_then_it_misses_the_oldest_only(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    host = Host(broker)
+async def test_changes_when_a_watcher_is_very_slow_then_it_misses_the_oldest_only(host: Host) -> None:
     async with reconnecting(host) as client:
         changes = client.state_changes()
-        host.refuses = True
-        broker.faults.now(DropLink())
+        host.go_down()
         await trio.sleep(1000)
         await client.disconnect()
     states = [state async for state in changes]
@@ -93,9 +85,7 @@ async def test_changes_when_a_watcher_is_very_slow_then_it_misses_the_oldest_onl
     assert attempts == list(range(attempts[0], attempts[0] + len(attempts)))
 
 
-async def test_changes_when_cancelled_then_no_state_is_taken(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_changes_when_cancelled_then_no_state_is_taken(client: Client) -> None:
     changes = client.state_changes()
     with trio.CancelScope() as scope:
         scope.cancel()

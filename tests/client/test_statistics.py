@@ -9,21 +9,22 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import Client, ConnectionLost
-from trio_stomp.testing import Broker, DropLink, StallReading
+from trio_stomp.testing import Broker, StallReading
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 async def test_statistics_when_nothing_was_done_then_all_are_zero(  # noqa: ASYNC124  # the fixtures need trio
-    client: Client, autojump_clock: trio.testing.MockClock
+    client: Client,
 ) -> None:
     statistics = dataclasses.asdict(client.statistics())
     assert statistics == dict.fromkeys(statistics, 0) | {"subscriptions": ()}
 
 
-async def test_statistics_when_work_was_done_then_counted(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_statistics_when_work_was_done_then_counted(client: Client) -> None:
     async with client.subscribe("/queue/a") as subscription:
         await client.send("/queue/a", b"12345", receipt=True)
         await client.send("/queue/a", b"x", receipt=True)
@@ -42,9 +43,7 @@ async def test_statistics_when_work_was_done_then_counted(
     assert client.statistics().subscriptions == ()
 
 
-async def test_statistics_when_asked_then_ages_count_from_the_last_read_and_write(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_statistics_when_asked_then_ages_count_from_the_last_read_and_write(broker: Broker) -> None:
     await trio.sleep(100)
     async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
         await trio.sleep(2)
@@ -56,7 +55,7 @@ async def test_statistics_when_asked_then_ages_count_from_the_last_read_and_writ
 
 
 async def test_statistics_when_the_link_is_lost_then_what_was_not_written_is_unsent_and_waits_no_more(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     with pytest.raises(ConnectionLost):
         async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
@@ -72,13 +71,9 @@ async def test_statistics_when_the_link_is_lost_then_what_was_not_written_is_uns
             assert lost.bytes_unsent > 1_000_000
 
 
-async def test_statistics_when_a_subscription_waits_for_its_connection_then_it_holds_nothing(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    host = Host(broker)
+async def test_statistics_when_a_subscription_waits_for_its_connection_then_it_holds_nothing(host: Host) -> None:
     async with reconnecting(host) as client, trio.open_nursery() as nursery:
-        host.refuses = True
-        broker.faults.now(DropLink())
+        host.go_down()
         await trio.sleep(1)
 
         async def subscribe() -> None:
@@ -94,7 +89,7 @@ async def test_statistics_when_a_subscription_waits_for_its_connection_then_it_h
 
 @pytest.mark.parametrize("canceled", [True, False])
 async def test_statistics_when_a_consumer_has_its_message_or_is_canceled_then_it_waits_no_more(
-    client: Client, canceled: bool, autojump_clock: trio.testing.MockClock
+    client: Client, canceled: bool
 ) -> None:
     async with client.subscribe("/queue/a", prefetch=7) as subscription:
         async with trio.open_nursery() as nursery:

@@ -7,6 +7,9 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import client_of, client_of_peer, client_talking_to, fill
+from tests.kit.loops import on_loops
+from tests.kit.peer import PeerOptions
 from trio_stomp import (
     BrokerError,
     Client,
@@ -16,34 +19,15 @@ from trio_stomp import (
     QueueArguments,
     SubscriptionOverflow,
 )
-from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
-from trio_stomp.types import Command, SubscribeOptions
+from trio_stomp.testing import Broker, ScriptedPeer
+from trio_stomp.types import AckName, Command, SubscribeOptions
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 # --- taking messages --------------------------------------------------------------------------------------------------
 
 
-async def fill(client: Client, destination: str, count: int) -> None:
-    for number in range(count):
-        await client.send(destination, b"%d" % number)
-
-
-async def test_iteration_when_messages_wait_then_in_order(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    await fill(client, "/queue/a", 300)
-    taken: list[bytes] = []
-    async with client.subscribe("/queue/a", prefetch=7) as subscription:
-        async for message in subscription:
-            async with message:
-                taken.append(message.body)
-            if len(taken) == 300:
-                break
-    assert taken == [b"%d" % number for number in range(300)]
-
-
-async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(client: Client) -> None:
     taken: list[bytes] = []
 
     async def work(subscription: trio_stomp.Subscription) -> None:
@@ -62,9 +46,7 @@ async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(
     assert sorted(taken) == sorted(b"%d" % number for number in range(100))
 
 
-async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_the_newest_that_is_open(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_the_newest_that_is_open() -> None:
     """Row 10-SUB-15."""
 
     async def serve(peer: ScriptedPeer) -> None:
@@ -77,54 +59,35 @@ async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_
                 await peer.confirm(frame)
         await peer.confirm(frame)
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with (
-            trio_stomp.connect_stream(peer.connect_stream(), disconnect_timeout=1) as client,
-            client.subscribe("/queue/a", ack="auto") as oldest,
-        ):
-            async with client.subscribe("/queue/a", ack="auto") as older:
-                async with client.subscribe("/queue/a", ack="auto") as newest:
-                    await client.send("/queue/a", b"1")
-                    assert (await anext(newest)).body == b"1"
-                await client.send("/queue/a", b"2")
-                assert (await anext(older)).body == b"2"
-            await client.send("/queue/a", b"3")
-            assert (await anext(oldest)).body == b"3"
-            assert client.statistics().messages_unroutable == 0
+    async with client_talking_to(serve) as client, client.subscribe("/queue/a", ack="auto") as oldest:
+        async with client.subscribe("/queue/a", ack="auto") as older:
+            async with client.subscribe("/queue/a", ack="auto") as newest:
+                await client.send("/queue/a", b"1")
+                assert (await anext(newest)).body == b"1"
+            await client.send("/queue/a", b"2")
+            assert (await anext(older)).body == b"2"
+        await client.send("/queue/a", b"3")
+        assert (await anext(oldest)).body == b"3"
+        assert client.statistics().messages_unroutable == 0
 
 
-async def test_iteration_when_the_subscription_is_left_then_it_stops(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_iteration_when_the_subscription_is_left_then_it_stops(client: Client) -> None:
     async with client.subscribe("/queue/a") as subscription:
         pass
     assert [message async for message in subscription] == []
     assert await subscription.receive_batch(10) == []
 
 
-async def test_receive_batch_when_more_come_then_no_more_than_asked(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_receive_batch_when_more_come_then_no_more_than_asked(client: Client) -> None:
     await fill(client, "/queue/a", 10)
     async with client.subscribe("/queue/a") as subscription:
         assert len(await subscription.receive_batch(4, linger=1)) == 4
         assert len(await subscription.receive_batch(100, linger=1)) == 6
 
 
-async def test_receive_batch_when_few_come_then_it_lingers_no_longer_than_told(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    await client.send("/queue/a", b"1")
-    async with client.subscribe("/queue/a") as subscription:
-        start = trio.current_time()
-        assert len(await subscription.receive_batch(10, linger=2)) == 1
-        assert trio.current_time() - start == pytest.approx(2, abs=0.5)
-
-
 @pytest.mark.parametrize(("linger", "count"), [(0, 1), (0.5, 1), (0.9, 2)])
 async def test_receive_batch_when_another_comes_meanwhile_then_it_is_taken_along(
-    client: Client, autojump_clock: trio.testing.MockClock, linger: float, count: int
+    client: Client, linger: float, count: int
 ) -> None:
     async def send_late() -> None:
         await trio.sleep(0.7)
@@ -136,37 +99,22 @@ async def test_receive_batch_when_another_comes_meanwhile_then_it_is_taken_along
         assert len(await subscription.receive_batch(10, linger=linger)) == count
 
 
-async def test_subscription_when_the_link_is_lost_then_iteration_raises(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+@pytest.mark.parametrize(("ack", "handed_out"), [("auto", [b"0", b"1", b"2"]), ("client-individual", [])])
+async def test_subscription_when_the_link_is_lost_then_what_needs_no_ack_is_handed_out_before_iteration_raises(
+    ack: AckName, handed_out: list[bytes], broker: Broker
 ) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await fill(client, "/queue/a", 3)
-        async with client.subscribe("/queue/a") as subscription:
-            await anext(subscription)
+        async with client.subscribe("/queue/a", ack=ack) as subscription:
+            await trio.testing.wait_all_tasks_blocked()
             broker.drop_connections()
             await trio.testing.wait_all_tasks_blocked()
+            assert [(await anext(subscription)).body for _ in handed_out] == handed_out
             with pytest.raises(ConnectionLost):
                 await anext(subscription)
 
 
-async def test_subscription_when_auto_and_the_link_is_lost_then_what_came_is_handed_out_first(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        await fill(client, "/queue/a", 3)
-        async with client.subscribe("/queue/a", ack="auto") as subscription:
-            await broker.wait_until(lambda: broker.depth("/queue/a") == 0)
-            await trio.testing.wait_all_tasks_blocked()
-            broker.drop_connections()
-            await trio.testing.wait_all_tasks_blocked()
-            assert [(await anext(subscription)).body for _ in range(3)] == [b"0", b"1", b"2"]
-            with pytest.raises(ConnectionLost):
-                await anext(subscription)
-
-
-async def test_drop_oldest_when_consumers_are_slow_then_the_newest_are_there(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_drop_oldest_when_consumers_are_slow_then_the_newest_are_there(client: Client) -> None:
     async with client.subscribe("/topic/t", ack="auto", prefetch=3, overflow="drop-oldest") as subscription:
         await fill(client, "/topic/t", 10)
         await client.send("/queue/b", b"", receipt=True)
@@ -178,9 +126,7 @@ async def test_drop_oldest_when_consumers_are_slow_then_the_newest_are_there(
 # --- options, and what leaving does -----------------------------------------------------------------------------------
 
 
-async def test_prefetch_when_set_then_no_more_are_under_way(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_prefetch_when_set_then_no_more_are_under_way(client: Client, broker: Broker) -> None:
     await fill(client, "/queue/a", 20)
     async with client.subscribe("/queue/a", prefetch=5) as subscription:
         first = await anext(subscription)
@@ -191,9 +137,7 @@ async def test_prefetch_when_set_then_no_more_are_under_way(
         assert broker.unacknowledged("/queue/a") == 5
 
 
-async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(client: Client, broker: Broker) -> None:
     """Row 1x-UNSUB-1."""
     await fill(client, "/queue/a", 6)
     async with client.subscribe("/queue/a", prefetch=5) as subscription:
@@ -203,13 +147,8 @@ async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(
     assert [frame.body for frame in broker.messages("/queue/a")] == [b"1", b"2", b"3", b"4", b"5"]
 
 
-async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_unsubscribe(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_unsubscribe() -> None:
+    async with client_of("RabbitMQ/3.10.8") as (client, broker):
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a", prefetch=3) as subscription:
             await anext(subscription)
@@ -223,13 +162,8 @@ async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_uns
 
 
 @pytest.mark.parametrize("server", ["RabbitMQ/3.10.8", "ActiveMQ/6.1", "trio-stomp-testing/1"])
-async def test_durable_subscription_when_deleted_then_the_broker_forgets_it(
-    server: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), headers={"client-id": "me"}) as client,
-    ):
+async def test_durable_subscription_when_deleted_then_the_broker_forgets_it(server: str) -> None:
+    async with client_of(server, headers={"client-id": "me"}) as (client, broker):
         async with client.subscribe("/topic/t", durable="mine"):
             pass
         broker.publish("/topic/t", b"while away")
@@ -247,7 +181,7 @@ async def test_durable_subscription_when_deleted_then_the_broker_forgets_it(
                 pytest.fail("the broker had kept it")
 
 
-async def test_delete_when_not_durable_then_error(client: Client, autojump_clock: trio.testing.MockClock) -> None:
+async def test_delete_when_not_durable_then_error(client: Client) -> None:
     async with client.subscribe("/topic/t") as subscription:
         with pytest.raises(LocalProtocolError, match="is not durable: leaving it is enough"):
             await subscription.delete()
@@ -255,13 +189,8 @@ async def test_delete_when_not_durable_then_error(client: Client, autojump_clock
         assert (await anext(subscription)).body == b"1"
 
 
-async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_error(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-    ):
+async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_error() -> None:
+    async with client_of("ActiveMQ/6.1") as (client, _):
         with pytest.raises(LocalProtocolError, match=r"at ActiveMQ Classic belongs to a client-id, .* has none"):
             client.subscribe("/topic/t", durable="mine")
 
@@ -275,7 +204,7 @@ async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_
     ],
 )
 async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_sent(
-    client: Client, broker: Broker, options: SubscribeOptions, refusal: str, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, options: SubscribeOptions, refusal: str
 ) -> None:
     with pytest.raises(NotSupportedError, match=refusal):
         client.subscribe("/queue/a", **options)
@@ -283,9 +212,7 @@ async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_se
     assert Command.SUBSCRIBE not in broker.statistics().received
 
 
-async def test_browse_when_messages_wait_then_they_are_shown_and_stay(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_browse_when_messages_wait_then_they_are_shown_and_stay(client: Client, broker: Broker) -> None:
     for number in range(3):
         await client.send("/queue/a", b"%d" % number, headers={"odd": str(number % 2)})
     async with client.subscribe("/queue/a", browse=True) as browser:
@@ -298,15 +225,13 @@ async def test_browse_when_messages_wait_then_they_are_shown_and_stay(
     assert broker.depth("/queue/a") == 4
 
 
-async def test_browse_when_nothing_is_there_then_it_ends_at_once(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_browse_when_nothing_is_there_then_it_ends_at_once(client: Client) -> None:
     for destination in ("/queue/empty", "/topic/t"):
         async with client.subscribe(destination, browse=True) as browser:
             assert [message.body async for message in browser] == []
 
 
-async def test_browse_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+async def test_browse_when_1_0_then_not_supported(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
         with pytest.raises(NotSupportedError, match=r"in STOMP 1\.1 and 1\.2 only"):
             client.subscribe("/queue/a", browse=True)
@@ -318,18 +243,14 @@ async def test_stream_when_auto_then_error_because_it_is_read_by_credit(client: 
             pytest.fail("it was taken")
 
 
-async def test_subscription_when_refused_then_broker_error(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_subscription_when_refused_then_broker_error(client: Client) -> None:
     """Row 1x-SUB-4."""
     with pytest.raises(BrokerError):
         async with client.subscribe("/queue/a", selector="nonsense ("):
             raise AssertionError
 
 
-async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(client: Client) -> None:
     with pytest.raises(SubscriptionOverflow, match=r"more than 2 messages waited.*prefetch, which is 2"):
         async with client.subscribe("/queue/a", ack="auto", prefetch=2, overflow="error"):
             await fill(client, "/queue/a", 10)
@@ -338,44 +259,27 @@ async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(
     await client.send("/queue/b", b"the connection goes on", receipt=True)
 
 
-async def test_subscription_when_refused_and_the_connection_goes_on_then_its_id_is_free_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    refusal_seen = trio.Event()
-
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="ActiveMQ/6.1")
-        refused = await peer.expect(Command.SUBSCRIBE, id="s")
-        message = {"subscription": "s", "message-id": "1", "destination": "/queue/a", "ack": "1"}
-        await peer.send(Command.ERROR, {"message": "not now", "receipt-id": refused.headers["receipt"]})
-        await refusal_seen.wait()
+async def test_subscription_when_refused_and_the_connection_goes_on_then_its_id_is_free_again() -> None:
+    async with client_of_peer(PeerOptions(server="ActiveMQ/6.1")) as (client, peer):
+        peer.on[Command.SUBSCRIBE] = lambda frame: peer.refuse(frame, "not now", names=True)
+        with pytest.raises(BrokerError, match="not now"):
+            async with client.subscribe("/queue/a", id="s"):
+                pytest.fail("it was taken")
         # Nothing takes this one.
-        await peer.send(Command.MESSAGE, message)
-        subscribed = await peer.expect(Command.SUBSCRIBE, id="s")
-        await peer.confirm(subscribed)
-        await peer.send(Command.MESSAGE, message)
-        await peer.expect(Command.ACK)
-        await peer.expect(Command.UNSUBSCRIBE, id="s")
-        await peer.expect_disconnect()
-
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
-            with pytest.raises(BrokerError, match="not now"):
-                async with client.subscribe("/queue/a", id="s"):
-                    pytest.fail("it was taken")
-            refusal_seen.set()
-            await trio.testing.wait_all_tasks_blocked()
-            assert client.statistics().messages_unroutable == 1
-            async with client.subscribe("/queue/a", id="s") as subscription:
-                await (await anext(subscription)).ack()
+        peer.deliver("s")
+        await trio.testing.wait_all_tasks_blocked()
+        assert client.statistics().messages_unroutable == 1
+        del peer.on[Command.SUBSCRIBE]
+        async with client.subscribe("/queue/a", id="s") as subscription:
+            peer.deliver("s")
+            await (await anext(subscription)).ack(receipt=True)
 
 
 # --- the block --------------------------------------------------------------------------------------------------------
 
 
 async def test_block_when_it_raises_then_the_subscription_is_left_and_the_error_goes_its_way(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     error = KeyError("mine")
 
@@ -388,10 +292,9 @@ async def test_block_when_it_raises_then_the_subscription_is_left_and_the_error_
     await broker.wait_until(lambda: broker.consumers("/queue/a") == 0)
 
 
-async def test_nack_when_the_message_is_of_a_stream_then_refused_here(autojump_clock: trio.testing.MockClock) -> None:
+async def test_nack_when_the_message_is_of_a_stream_then_refused_here() -> None:
     async with (
-        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client_of("RabbitMQ/3.10.8") as (client, _),
         client.subscribe("/queue/a", stream_offset="first") as subscription,
     ):
         await client.send("/queue/a", b"", headers={"x-stream-offset": "0"})
@@ -402,7 +305,7 @@ async def test_nack_when_the_message_is_of_a_stream_then_refused_here(autojump_c
 
 
 async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_is_exhausted(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    broker: Broker, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(3):
         await client.send("/queue/a", str(number))
@@ -425,7 +328,7 @@ async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_
 
 
 async def test_iteration_when_it_waits_long_with_room_in_the_prefetch_then_not_warned(
-    client: Client, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a", prefetch=2) as messages:
@@ -436,7 +339,7 @@ async def test_iteration_when_it_waits_long_with_room_in_the_prefetch_then_not_w
 
 
 async def test_taking_when_messages_wait_then_it_can_be_cancelled_all_the_same_and_takes_none(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     async with client.subscribe("/queue/a", ack="auto") as messages:
         for number in range(3):

@@ -305,16 +305,6 @@ def one_by_one() -> Iterator[int]:
 # --- data -------------------------------------------------------------------------------------------------------------
 
 
-@VERSIONS
-async def test_data_when_each_byte_comes_alone_in_both_directions_then_whole(version: ssl.TLSVersion) -> None:
-    client, _, server = await connected(server_of(version), reads=one_by_one(), writes=one_by_one())
-    await client.send_all(b"question" * 10)
-    server.say(b"answer", b"s")
-    assert await receive_all(client, 7) == b"answers"
-    assert server.received == b"question" * 10
-    assert client.ssl_object.version() == f"TLSv{'1.2' if version is V1_2 else '1.3'}"
-
-
 async def test_receive_when_one_read_brings_many_records_then_all_of_them() -> None:
     client, wire, server = await connected()
     server.say(*[b"%03d" % number for number in range(1000)])

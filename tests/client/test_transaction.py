@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -10,7 +9,9 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.client.clients import client_of, client_talking_to
+from tests.client.clients import client_of, client_of_peer, client_talking_to, pieces_of
+from tests.kit.loops import on_loops
+from tests.kit.peer import RABBITMQ, Peer, PeerOptions
 from tests.kit.reconnecting import reconnecting
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import (
@@ -29,25 +30,21 @@ from trio_stomp.testing import (
     DelayReceipts,
     DropLink,
     ScriptedPeer,
+    StallReading,
     SwallowReceipts,
 )
 from trio_stomp.types import Command, Settlement, TransactionState
 
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
+
 LARGE = b"x" * 1_000_000
-
-
-async def pieces_of(*pieces: bytes) -> AsyncIterator[bytes]:  # noqa: ASYNC124, ASYNC900  # what a program sends
-    for piece in pieces:
-        yield piece
 
 
 class HandlerError(Exception):
     """What a handler raises."""
 
 
-async def test_transaction_when_block_ends_well_then_all_takes_effect(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_transaction_when_block_ends_well_then_all_takes_effect(client: Client, broker: Broker) -> None:
     """Rows all-TX-3, all-SEND-3, all-ACK-2."""
     await client.send("/queue/in", b"1", receipt=True)
     async with client.subscribe("/queue/in") as subscription:
@@ -65,7 +62,7 @@ async def test_transaction_when_block_ends_well_then_all_takes_effect(
 
 
 async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_itself(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     """Row all-TX-4."""
     await client.send("/queue/in", b"1", receipt=True)
@@ -84,9 +81,7 @@ async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_
     assert broker.statistics().received[Command.ABORT] == 1
 
 
-async def test_transaction_when_cancelled_then_aborted(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_transaction_when_cancelled_then_aborted(client: Client, broker: Broker) -> None:
     states: list[TransactionState] = []
     with trio.move_on_after(1):
         transaction = None
@@ -101,9 +96,7 @@ async def test_transaction_when_cancelled_then_aborted(
     assert broker.depth("/queue/out") == 0
 
 
-async def test_transaction_when_over_then_its_verbs_are_refused(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_transaction_when_over_then_its_verbs_are_refused(client: Client) -> None:
     """Row all-TX-7."""
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
@@ -126,7 +119,7 @@ async def test_transaction_when_over_then_its_verbs_are_refused(
 
 
 async def test_transaction_when_ended_by_hand_then_leaving_does_not_end_it_again(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker
 ) -> None:
     async with client.transaction() as transaction:
         await transaction.send("/queue/a", b"1")
@@ -138,9 +131,7 @@ async def test_transaction_when_ended_by_hand_then_leaving_does_not_end_it_again
     assert [frame.body for frame in broker.messages("/queue/a")] == [b"1"]
 
 
-async def test_transactions_when_several_are_open_then_their_ids_differ(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_transactions_when_several_are_open_then_their_ids_differ(client: Client) -> None:
     """Row 12-TX-2."""
     ids: list[str] = []
 
@@ -154,22 +145,7 @@ async def test_transactions_when_several_are_open_then_their_ids_differ(
     assert ids == ["tx-1", "tx-2", "tx-3"]
 
 
-async def test_transaction_when_link_goes_before_commit_then_lost(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(TransactionLost, match="nothing in it takes effect"):
-        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            async with client.transaction() as transaction:
-                await transaction.send("/queue/a", b"1")
-                await trio.testing.wait_all_tasks_blocked()
-                broker.drop_connections()
-                await trio.testing.wait_all_tasks_blocked()
-    assert broker.depth("/queue/a") == 0
-
-
-async def test_send_when_the_link_is_lost_before_its_source_is_read_then_lost(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_send_when_the_link_is_lost_before_its_source_is_read_then_lost(broker: Broker) -> None:
     async with reconnecting(broker) as client:
         with pytest.raises(TransactionLost, match="nothing in it takes effect"):
             async with client.transaction() as transaction:
@@ -178,9 +154,7 @@ async def test_send_when_the_link_is_lost_before_its_source_is_read_then_lost(
                 await transaction.send("/queue/a", pieces_of(b"1"), content_length=1)
 
 
-async def test_transaction_when_message_is_of_another_connection_then_refused(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_transaction_when_message_is_of_another_connection_then_refused(client: Client, broker: Broker) -> None:
     await client.send("/queue/a", b"1")
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as other,
@@ -193,8 +167,8 @@ async def test_transaction_when_message_is_of_another_connection_then_refused(
         assert message.settlement is Settlement.UNSETTLED
 
 
-async def test_nack_when_in_a_transaction_then_decided_with_it(
-    client: Client, autojump_clock: trio.testing.MockClock
+async def test_nack_when_in_a_transaction_then_decided_with_it_and_it_may_say_requeue(
+    broker: Broker, client: Client
 ) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
@@ -202,12 +176,14 @@ async def test_nack_when_in_a_transaction_then_decided_with_it(
         async with client.transaction() as transaction:
             await transaction.nack(message)
         assert message.settlement is Settlement.NACKED
-        assert (await anext(subscription)).redelivered
+        again = await anext(subscription)
+        assert again.redelivered
+        async with client.transaction() as transaction:
+            await transaction.nack(again, requeue=False)
+    assert broker.depth("/queue/dead-letter") == 1
 
 
-async def test_nack_when_activemq_then_not_supported_in_a_transaction(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_nack_when_activemq_then_not_supported_in_a_transaction() -> None:
     async with client_of("ActiveMQ/6.1") as (client, _):
         await client.send("/queue/a", b"1", headers={"persistent": "true"})
         async with client.subscribe("/queue/a") as subscription, client.transaction() as transaction:
@@ -216,28 +192,7 @@ async def test_nack_when_activemq_then_not_supported_in_a_transaction(
                 await transaction.nack(message)
 
 
-async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with client_of("ActiveMQ-Artemis/2.44", versions=["1.1"]) as (client, broker):
-        await client.send("/queue/a", b"1")
-        async with client.subscribe("/queue/a") as subscription:
-            message = await anext(subscription)
-            async with client.transaction() as transaction:
-                await transaction.ack(message)
-                with pytest.raises(LocalProtocolError, match="it is settled"):
-                    await transaction.ack(message)
-                await client.send("/queue/b", b"", receipt=True)
-                assert broker.statistics().received.get(Command.ACK, 0) == 0
-            await client.send("/queue/b", b"", receipt=True)
-            assert broker.statistics().received[Command.ACK] == 1
-            assert message.settlement is Settlement.ACKED
-            assert broker.unacknowledged("/queue/a") == 0
-
-
-async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ack_when_artemis_and_aborted_then_the_message_is_open() -> None:
     async with client_of("ActiveMQ-Artemis/2.44", versions=["1.1"]) as (client, _):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
@@ -249,45 +204,30 @@ async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
             await message.ack(receipt=True)
 
 
-async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clock: trio.testing.MockClock) -> None:
-    async with client_of("RabbitMQ/3.10.8") as (client, broker):
-        async with client.transaction() as transaction:
-            await transaction.send("/queue/a", b"1")
-            await transaction.send("/queue/a", b"2")
-        assert broker.statistics().sent[Command.RECEIPT] == 3
-        assert client.statistics().receipts_pending == 0
-        with pytest.raises(HandlerError):
-            async with client.transaction() as transaction:
-                await transaction.send("/queue/a", b"3")
-                raise HandlerError
-        assert client.statistics().receipts_pending == 0
-
-
-async def test_commit_when_the_receipts_of_sends_come_last_then_each_is_waited_for(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="RabbitMQ/4.1.4")
-        await peer.expect(Command.BEGIN)
-        sends = [await peer.expect(Command.SEND) for _ in range(3)]
-        await peer.confirm(await peer.expect(Command.COMMIT))
-        for send in sends:
+async def test_commit_when_the_receipts_of_sends_come_last_then_each_is_waited_for() -> None:
+    async def answer(peer: Peer) -> None:
+        await peer.wait_for(Command.COMMIT)
+        for receipt_id in peer.kept_back:
             await trio.sleep(3)
-            await peer.confirm(send)
-        await peer.expect_disconnect()
+            peer.answer(receipt_id)
 
-    async with client_talking_to(serve) as client:
+    options = PeerOptions(server=RABBITMQ, silent=frozenset({Command.SEND}))
+    async with client_of_peer(options) as (client, peer), trio.open_nursery() as nursery:
+        nursery.start_soon(answer, peer)
         began = trio.current_time()
         async with client.transaction() as transaction:
             for _ in range(3):
                 await transaction.send("/queue/a", b"1")
         assert trio.current_time() - began == pytest.approx(9)
+        with pytest.raises(HandlerError):
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"2")
+                raise HandlerError
+        assert client.statistics().receipts_pending == 0
     assert client.statistics().receipts_unexpected == 0
 
 
-async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_are_open(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_are_open() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(version="1.1")
         await peer.expect(Command.SUBSCRIBE, id="s")
@@ -312,7 +252,7 @@ async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_a
 
 
 async def test_transaction_when_the_program_is_disconnecting_then_its_verbs_say_that_the_client_was_closed(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client
 ) -> None:
     async with trio.open_nursery() as nursery, client.transaction() as transaction:
         broker.faults.now(DelayReceipts(seconds=5))
@@ -325,34 +265,7 @@ async def test_transaction_when_the_program_is_disconnecting_then_its_verbs_say_
         transaction.abort()
 
 
-@pytest.mark.parametrize("at_once", [False, True], ids=["send", "send_many"])
-async def test_send_when_the_outbox_is_full_then_the_transaction_waits(
-    autojump_clock: trio.testing.MockClock, *, at_once: bool
-) -> None:
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect()
-        await peer.expect(Command.BEGIN)
-        await trio.sleep(3)  # nothing is read meanwhile
-        for _ in range(2):
-            await peer.expect(Command.SEND)
-        await peer.confirm(await peer.expect(Command.COMMIT))
-        await peer.expect_disconnect()
-
-    async with client_talking_to(serve, outbox_bytes=500) as client:
-        began = trio.current_time()
-        async with client.transaction() as transaction:
-            if at_once:
-                await transaction.send_many([OutgoingMessage("/queue/a", body) for body in (LARGE, b"waits")])
-            else:
-                await transaction.send("/queue/a", LARGE)
-                assert trio.current_time() - began < 1
-                await transaction.send("/queue/a", b"waits")
-            assert trio.current_time() - began == pytest.approx(3)
-
-
-async def test_send_when_committed_and_then_the_link_is_lost_then_it_says_committed(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_send_when_committed_and_then_the_link_is_lost_then_it_says_committed(broker: Broker) -> None:
     async with reconnecting(broker) as client:
         async with client.transaction() as transaction:
             await transaction.send("/queue/a", b"1")
@@ -362,49 +275,41 @@ async def test_send_when_committed_and_then_the_link_is_lost_then_it_says_commit
             await transaction.send("/queue/a", b"2")
 
 
-async def test_send_when_aborted_while_it_waits_for_room_then_refused_and_not_sent(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_send_when_aborted_while_it_waits_for_room_then_refused_and_not_sent(broker: Broker) -> None:
     refused = trio.Event()
-
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect()
-        await peer.expect(Command.BEGIN)
-        await trio.sleep(3)  # nothing is read meanwhile
-        await peer.expect(Command.SEND)
-        await peer.expect(Command.ABORT)
-        await peer.expect_disconnect()
 
     async def send(transaction: Transaction) -> None:
         with pytest.raises(LocalProtocolError, match="is aborted"):
             await transaction.send("/queue/a", b"late")
         refused.set()
 
-    async with client_talking_to(serve, outbox_bytes=500) as client, trio.open_nursery() as nursery:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client,
+        trio.open_nursery() as nursery,
+    ):
         async with client.transaction() as transaction:
+            broker.faults.now(StallReading())
             await transaction.send("/queue/a", LARGE)
             nursery.start_soon(send, transaction)  # noqa: ASYNC111  # it ends within the block, as the transaction is aborted
             await trio.sleep(1)
             assert not refused.is_set()
             transaction.abort()
+            broker.faults.resume()
         await refused.wait()
+    assert broker.statistics().received[Command.SEND] == 1
 
 
-async def test_run_transaction_when_one_attempt_is_allowed_then_it_is_made_and_fewer_are_refused(
-    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async def work(transaction: Transaction) -> None:
-        await transaction.send("/queue/a", b"1")
-
-    await client.run_transaction(work, attempts=1)
-    with pytest.raises(LocalProtocolError, match="attempts must be an int of at least 1, got 0"):
-        await client.run_transaction(work, attempts=0)
-    assert broker.depth("/queue/a") == 1
+async def test_send_many_when_the_outbox_is_full_then_it_waits_in_the_middle(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client:
+        async with client.transaction() as transaction:
+            broker.faults.now(StallReading())
+            with trio.move_on_after(1) as scope:
+                await transaction.send_many([OutgoingMessage("/queue/a", body) for body in (LARGE, b"waits")])
+            assert scope.cancelled_caught
+            broker.faults.resume()
 
 
-async def test_send_many_when_committed_then_all_take_effect_in_order(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_send_many_when_committed_then_all_take_effect_in_order(broker: Broker) -> None:
     # Little may wait to be written, so that the call has to wait in the middle.
     async with trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client:
         async with client.transaction() as tx:
@@ -414,9 +319,7 @@ async def test_send_many_when_committed_then_all_take_effect_in_order(
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack"])
-async def test_settling_when_the_connection_of_the_message_was_lost_then_stale(
-    broker: Broker, autojump_clock: trio.testing.MockClock, verb: str
-) -> None:
+async def test_settling_when_the_connection_of_the_message_was_lost_then_stale(broker: Broker, verb: str) -> None:
     async with reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
         await client.send("/queue/a", b"1")
         message = await anext(subscription)
@@ -432,7 +335,7 @@ async def test_settling_when_the_connection_of_the_message_was_lost_then_stale(
 
 @pytest.mark.parametrize("server", ["trio-stomp-testing/1", "RabbitMQ/4.1.4"])
 async def test_send_when_refused_locally_then_the_transaction_goes_on_and_no_receipt_of_it_is_awaited(
-    server: str, autojump_clock: trio.testing.MockClock
+    server: str,
 ) -> None:
     """Behind RabbitMQ, each message of a transaction has a RECEIPT of its own."""
     async with client_of(server) as (client, broker):
@@ -450,9 +353,7 @@ async def test_send_when_refused_locally_then_the_transaction_goes_on_and_no_rec
         assert broker.depth("/queue/a") == 1
 
 
-async def test_abort_when_messages_are_unsettled_again_then_they_are_in_the_order_of_delivery(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_abort_when_messages_are_unsettled_again_then_they_are_in_the_order_of_delivery(broker: Broker) -> None:
     stream = TappedStream(broker.connect_stream())
     async with trio_stomp.connect_stream(stream) as client, client.subscribe("/queue/a") as subscription:
         for number in range(3):
@@ -469,9 +370,7 @@ async def test_abort_when_messages_are_unsettled_again_then_they_are_in_the_orde
     assert [headers["id"] for headers in acks] == [message.headers["ack"] for message in messages]
 
 
-async def test_commit_when_cancelled_on_rabbitmq_then_leaving_does_not_wait_for_its_messages(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_commit_when_cancelled_on_rabbitmq_then_leaving_does_not_wait_for_its_messages() -> None:
     async with client_of("RabbitMQ/3.13") as (client, broker):
         broker.faults.now(SwallowReceipts(command=Command.SEND, count=2))
         with trio.move_on_after(1) as scope:

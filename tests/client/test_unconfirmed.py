@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from functools import partial
 
 import pytest
@@ -10,11 +9,14 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.client.clients import client_of
+from tests.client.clients import client_of, pieces_of
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, DeliveryStatus, LocalProtocolError, Message, OutgoingMessage, Reconnect
-from trio_stomp.testing import Broker, DelayReceipts, DropLink, ScriptedPeer, SwallowReceipts, open_scripted_peer
+from trio_stomp import Client, DeliveryStatus, Message, OutgoingMessage, Reconnect
+from trio_stomp.testing import Broker, DropLink, ScriptedPeer, SwallowReceipts, open_scripted_peer
 from trio_stomp.types import Command, Frame
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
 async def taken(broker: Broker, count: int) -> list[Message]:
@@ -28,7 +30,7 @@ HEADERS = {"a": "1", "b": "2"}
 
 @pytest.mark.parametrize("named", [False, True])
 async def test_publish_when_headers_are_a_dict_or_pairs_then_the_message_is_the_same(
-    broker: Broker, client: Client, named: bool, autojump_clock: trio.testing.MockClock
+    broker: Broker, client: Client, named: bool
 ) -> None:
     own = {"dedup-id": "mine"} if named else {}
     async with client.publisher() as publisher:
@@ -43,30 +45,10 @@ async def test_publish_when_headers_are_a_dict_or_pairs_then_the_message_is_the_
         assert (message.headers["b"], message.content_type, message.body) == ("2", "a/b", b"x")
 
 
-async def test_publish_when_a_text_is_longer_in_bytes_then_these_are_counted(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.publisher() as publisher:
-        publication = await publisher.send("/queue/a", "čččč")
-    assert publication.body_bytes == 8
-
-
-@pytest.mark.parametrize("headers", [{"a": "b\0"}, [("a", "b\0")]])
-async def test_publish_when_a_message_cannot_be_represented_then_nothing_of_it_is_kept(
-    client: Client, headers: dict[str, str], autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.publisher() as publisher:
-        with pytest.raises(LocalProtocolError, match="'a'"):
-            await publisher.send("/queue/a", b"x", headers=headers)
-        assert publisher.in_flight == client.statistics().unconfirmed == client.statistics().receipts_pending == 0
-        fine = await publisher.send("/queue/a", b"x")
-    assert fine.delivery is DeliveryStatus.CONFIRMED
-
-
 @pytest.mark.parametrize("verb", ["Client.send", "Publisher.send", "Publisher.send_many"])
 @pytest.mark.parametrize("headers", [{"a": "1"}, {"a": "1:1"}, {"dedup-id": "mine"}])
 async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_same_message(
-    broker: Broker, headers: dict[str, str], verb: str, autojump_clock: trio.testing.MockClock
+    broker: Broker, headers: dict[str, str], verb: str
 ) -> None:
     async def lose() -> None:
         await trio.sleep(1)
@@ -93,9 +75,7 @@ async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_sam
     ]
 
 
-async def test_publish_when_an_option_gives_the_stable_id_then_that_one_goes_out(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_publish_when_an_option_gives_the_stable_id_then_that_one_goes_out() -> None:
     async with client_of("ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine") as (client, artemis):
         async with client.publisher() as publisher:
             named = await publisher.send("/queue/a", b"x", headers={"a": "b"}, dedup_id="mine", priority=4)
@@ -107,7 +87,7 @@ async def test_publish_when_an_option_gives_the_stable_id_then_that_one_goes_out
     assert first.headers["priority"] == second.headers["priority"] == "4"
 
 
-async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+async def test_ids_when_made_then_unique_in_all_clients(broker: Broker) -> None:
     ids: set[str] = set()
     for _ in range(2):
         async with trio_stomp.connect_stream(broker.connect_stream()) as client, client.publisher() as publisher:
@@ -117,66 +97,7 @@ async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump
     assert all(id_.replace("-", "").isalnum() and id_.isascii() for id_ in ids)
 
 
-async def test_room_when_messages_or_bytes_are_many_then_the_next_waits(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with trio_stomp.connect_stream(
-        broker.connect_stream(), unconfirmed_messages=2, unconfirmed_bytes=1000
-    ) as client:
-        broker.faults.now(DelayReceipts(seconds=10, count=None))
-        began = trio.current_time()
-        ended: dict[str, float] = {}
-
-        async def send(name: str, body_bytes: int, after: float) -> None:
-            await trio.sleep(after)
-            await client.send("/queue/a", b"x" * body_bytes, receipt=True)
-            ended[name] = trio.current_time() - began
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(send, "first", 400, 0)
-            nursery.start_soon(send, "second", 400, 0.1)
-            nursery.start_soon(send, "too many", 1, 0.2)
-            await trio.sleep(1)
-            assert client.statistics().unconfirmed == 2
-            nursery.start_soon(send, "larger than all", 5000, 0)
-    assert ended["first"] < 11
-    assert ended["too many"] >= 20
-    # It goes alone, and it goes.
-    assert ended["larger than all"] >= 20
-
-
-async def test_send_when_several_are_unconfirmed_then_they_are_sent_again_in_order_before_anything_new(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with reconnecting(broker) as client:
-        broker.faults.now(DropLink(after_received_bytes=200))  # the first of them does not even arrive
-
-        async def send(number: int) -> None:
-            await trio.sleep(number / 100)
-            await client.send("/queue/a", str(number), receipt=True)
-
-        async with trio.open_nursery() as nursery:
-            for number in range(10):
-                nursery.start_soon(send, number)
-    first_arrivals = dict.fromkeys(message.body for message in broker.messages("/queue/a"))
-    assert list(first_arrivals) == [b"%d" % number for number in range(10)]
-
-
-async def test_send_when_confirmed_then_never_sent_again(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with reconnecting(broker) as client:
-        for number in range(5):
-            await client.send("/queue/a", str(number), receipt=True)
-            broker.faults.now(DropLink())
-            await trio.sleep(20)
-        assert client.statistics().resent == 0
-    assert broker.depth("/queue/a") == 5
-
-
-async def test_send_when_its_sender_is_cancelled_then_it_is_not_sent_again(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_send_when_its_sender_is_cancelled_then_it_is_not_sent_again(broker: Broker) -> None:
     async with reconnecting(broker) as client:
         broker.faults.now(SwallowReceipts())
         with trio.move_on_after(1):
@@ -200,13 +121,9 @@ SERVERS = [
 @pytest.mark.parametrize("policy", [None, Reconnect()], ids=["once", "reconnecting"])
 @pytest.mark.parametrize(("server", "name"), SERVERS)
 async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_it_pays(
-    server: str, name: str, policy: Reconnect | None, autojump_clock: trio.testing.MockClock
+    server: str, name: str, policy: Reconnect | None
 ) -> None:
     sent: list[Frame] = []
-
-    async def pieces() -> AsyncGenerator[bytes]:  # noqa: ASYNC900, ASYNC124  # what a program sends
-        yield b"pie"
-        yield b"ces"
 
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server=server)
@@ -220,7 +137,7 @@ async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_it_pays(
         async with trio_stomp.connect(peer.url, reconnect=policy, heart_beat=(0, 0)) as client:
             await client.send("/queue/a", b"bytes", receipt=True)
             await client.send("/queue/a", "text", headers=[("a", "b:c")], receipt=True)
-            await client.send("/queue/a", pieces(), content_length=6, receipt=True)
+            await client.send("/queue/a", pieces_of(b"pie", b"ces"), content_length=6, receipt=True)
             async with client.publisher() as publisher:
                 await publisher.send("/queue/a", b"published")
                 await publisher.send_many([OutgoingMessage("/queue/a", b"one of many")])
@@ -235,9 +152,7 @@ async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_it_pays(
     assert ids[5] == ("own",)
 
 
-async def test_room_when_a_message_is_given_up_then_the_next_one_goes(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_room_when_a_message_is_given_up_then_the_next_one_goes(broker: Broker) -> None:
     async def give_up_after_a_second(client: Client) -> None:
         with trio.move_on_after(1):
             await client.send("/queue/a", b"1", receipt=True)

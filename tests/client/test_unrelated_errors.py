@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 import pytest
 import trio
-import trio.testing
 
-from tests.kit.peer import Peer, PeerOptions
-from tests.kit.reconnecting import RawHost, reconnecting
+from tests.kit.loops import on_loops
+from tests.kit.peer import Peer
+from tests.kit.reconnecting import PeerHost, reconnecting
 from trio_stomp import BrokerError, Client, Reconnect
 from trio_stomp.types import Command, Frame
 
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
+
+POLICY = Reconnect(first_delay=0.1, max_delay=0.1)
+
 
 @pytest.fixture
-async def refused(nursery: trio.Nursery) -> RawHost:
+async def refused() -> AsyncGenerator[PeerHost]:
     """A broker that closes at each SEND to /queue/closed, and delivers the bodies of all others to a subscription."""
 
-    async def serve(stream: trio.abc.Stream, _number: int) -> None:
-        peer = Peer(stream, PeerOptions())
-
+    def prepare(peer: Peer, _number: int) -> None:
         def send(frame: Frame) -> None:
             if frame.headers["destination"] == "/queue/closed":
                 peer.error("access refused")
@@ -29,10 +33,10 @@ async def refused(nursery: trio.Nursery) -> RawHost:
                 peer.deliver(subscribed.headers["id"], frame.body)
 
         peer.on[Command.SEND] = send
-        await peer.serve()
 
-    await trio.lowlevel.checkpoint()
-    return RawHost(serve, nursery)
+    async with trio.open_nursery() as nursery:
+        yield PeerHost(nursery, prepare)
+        nursery.cancel_scope.cancel()
 
 
 async def _refuse(client: Client) -> None:
@@ -42,14 +46,11 @@ async def _refuse(client: Client) -> None:
     assert client.state.healthy
 
 
-async def test_subscription_when_later_messages_are_refused_then_it_goes_on(
-    refused: RawHost, autojump_clock: trio.testing.MockClock
-) -> None:
-    policy = Reconnect(first_delay=0.1, max_delay=0.1)
+async def test_subscription_when_later_messages_are_refused_then_it_goes_on(refused: PeerHost) -> None:
     done: list[int] = []
     # That a plain one was refused is raised at the end.
     with pytest.raises(BrokerError, match="access refused"):
-        async with reconnecting(refused, reconnect=policy) as client, client.subscribe("/queue/open") as subscription:
+        async with reconnecting(refused, reconnect=POLICY) as client, client.subscribe("/queue/open") as subscription:
             for number in range(3):
                 await _refuse(client)
                 await client.send("/queue/open", str(number))
@@ -59,14 +60,11 @@ async def test_subscription_when_later_messages_are_refused_then_it_goes_on(
     assert done == [0, 1, 2]
 
 
-async def test_confirmed_messages_when_plain_ones_are_refused_before_then_each_is_confirmed(
-    refused: RawHost, autojump_clock: trio.testing.MockClock
-) -> None:
-    policy = Reconnect(first_delay=0.1, max_delay=0.1)
+async def test_confirmed_messages_when_plain_ones_are_refused_before_then_each_is_confirmed(refused: PeerHost) -> None:
     done: list[int] = []
     # That a plain one was refused is raised at the end.
     with pytest.raises(BrokerError, match="access refused"):
-        async with reconnecting(refused, reconnect=policy) as client:
+        async with reconnecting(refused, reconnect=POLICY) as client:
             for number in range(3):
                 await client.send("/queue/closed", b"")
                 # It is in flight when the ERROR comes, is sent again alone, and was not to blame.

@@ -31,24 +31,15 @@ def test_wire_log_when_its_logger_is_not_at_debug_then_there_is_none() -> None:
     assert wire_log("stomp://b", Version.V1_2) is None
 
 
-async def test_wire_log_when_debug_then_each_frame_is_there_without_the_passcode(
+async def test_wire_log_when_debug_then_heart_beats_are_there_and_each_line_is_cut_short(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     caplog.set_level(logging.DEBUG, NAME)
-    async with trio_stomp.connect_stream(
-        broker.connect_stream(), login="guest", passcode="hush", heart_beat=(1, 1)
-    ) as client:
-        async with client.subscribe("/queue/a") as subscription:
-            await client.send("/queue/a", b"x" * 5000, receipt=True, headers={"line": "one\ntwo"})
-            async with await anext(subscription):
-                await trio.sleep(3)
+    async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client:
+        await client.send("/queue/a", b"x" * 5000, receipt=True, headers={"line": "one\ntwo"})
+        await trio.sleep(3)
     lines = lines_of(caplog)
-    commands = commands_of(lines)
-    assert commands[:2] == ["CONNECT", "CONNECTED"]
-    for command in ("SUBSCRIBE", "SEND", "RECEIPT", "MESSAGE", "ACK", "UNSUBSCRIBE", "DISCONNECT", "heart-beat"):
-        assert command in commands
-    assert "hush" not in caplog.text
-    assert "[redacted]" in lines[0]
+    assert "heart-beat" in commands_of(lines)
     assert max(map(len, lines)) < 600
     assert not any("\n" in line for line in lines)
 

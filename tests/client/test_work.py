@@ -10,12 +10,14 @@ from functools import partial
 
 import pytest
 import trio
-import trio.testing
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.kit.reconnecting import reconnecting
 from trio_stomp import BrokerError, Client, ConnectionLost, LocalProtocolError, Message, Retry, Subscription
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 ONCE = Retry(attempts=1)
 AT_ONCE = Retry(attempts=3, first_delay=0, max_delay=0)
@@ -28,8 +30,11 @@ async def put(broker: Broker, *bodies: str, headers: dict[str, str] | None = Non
 
 
 @asynccontextmanager
-async def jobs(broker: Broker, prefetch: int = 100, seconds: float = math.inf) -> AsyncGenerator[Subscription]:
-    """A subscription to the jobs, and a time after which its block is canceled."""
+async def jobs(
+    broker: Broker, *bodies: str, prefetch: int = 100, seconds: float = math.inf
+) -> AsyncGenerator[Subscription]:
+    """A subscription to these jobs, and a time after which its block is canceled."""
+    await put(broker, *bodies)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/jobs", prefetch=prefetch) as subscription,
@@ -57,10 +62,7 @@ def left(broker: Broker) -> int:
     return broker.depth("/queue/jobs")
 
 
-async def test_work_when_handlers_return_then_all_are_acknowledged_and_no_more_than_workers_run(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, *map(str, range(50)))
+async def test_work_when_handlers_return_then_all_are_acknowledged_and_no_more_than_workers_run(broker: Broker) -> None:
     running, most = 0, 0
     handled: list[str] = []
 
@@ -72,16 +74,14 @@ async def test_work_when_handlers_return_then_all_are_acknowledged_and_no_more_t
         running -= 1
         handled.append(message.text)
 
-    async with jobs(broker, seconds=20) as subscription:
+    async with jobs(broker, *map(str, range(50)), seconds=20) as subscription:
         await subscription.work(handle, workers=5)
     assert sorted(handled, key=int) == [str(number) for number in range(50)]
     assert most == 5
     assert left(broker) == 0
 
 
-async def test_work_when_messages_have_a_key_then_each_key_keeps_its_order_even_across_retries(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_messages_have_a_key_then_each_key_keeps_its_order_even_across_retries(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         for number in range(60):
             await client.send("/queue/jobs", str(number), headers={"account": str(number % 3)})
@@ -102,10 +102,7 @@ async def test_work_when_messages_have_a_key_then_each_key_keeps_its_order_even_
     assert failed
 
 
-async def test_work_when_one_key_backs_off_then_the_others_go_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "bad", "good", "good")
+async def test_work_when_one_key_backs_off_then_the_others_go_on(broker: Broker) -> None:
     times: list[tuple[str, float]] = []
     began = trio.current_time()
 
@@ -115,7 +112,7 @@ async def test_work_when_one_key_backs_off_then_the_others_go_on(
         if message.text == "bad" and len(times) < 4:
             raise RuntimeError("later")
 
-    async with jobs(broker, seconds=100) as subscription:
+    async with jobs(broker, "bad", "good", "good", seconds=100) as subscription:
         await subscription.work(
             handle, workers=1, key=lambda message: message.text, retry=Retry(first_delay=10, random=lambda: 1.0)
         )
@@ -124,39 +121,32 @@ async def test_work_when_one_key_backs_off_then_the_others_go_on(
     assert times[3][1] >= 10
 
 
-async def test_work_when_a_message_is_poison_then_it_is_put_aside_with_its_cause_and_never_loops(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+async def test_work_when_a_message_is_poison_then_it_is_put_aside_and_never_loops(
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await put(broker, "poison", "fine", headers={"shop": "7"})
     handle = Handler("poison")
-    async with jobs(broker, seconds=100) as subscription:
+    async with jobs(broker, "poison", "fine", seconds=100) as subscription:
         await subscription.work(handle, workers=1, retry=AT_ONCE, dead_letter="/queue/dead")
     assert sorted(handle.handled) == ["fine", "poison", "poison", "poison"]
     assert left(broker) == 0
     (letter,) = broker.messages("/queue/dead")
     assert letter.body == b"poison"
-    assert letter.headers["shop"] == "7"
-    assert letter.headers["x-error-type"] == "builtins.ValueError"
-    assert letter.headers["x-error-message"] == "never"
-    assert letter.headers["x-attempts"] == "3"
-    assert letter.headers["x-original-destination"] == "/queue/jobs"
+    assert "after 3 attempts: " in caplog.text
 
 
 async def test_work_when_the_broker_has_dead_letters_then_they_are_used_without_a_destination(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await put(broker, "poison")
     handle = Handler("poison")
-    async with jobs(broker, seconds=10) as subscription:
+    async with jobs(broker, "poison", seconds=10) as subscription:
         await subscription.work(handle, retry=ONCE)
     assert handle.handled == ["poison"]
+    assert "after 1 attempt: " in caplog.text
     assert left(broker) == 0
     assert broker.depth("/queue/dead-letter") == 1
 
 
-async def test_work_when_there_are_no_dead_letters_then_the_handlers_error_ends_it_as_itself(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_there_are_no_dead_letters_then_the_handlers_error_ends_it_as_itself(broker: Broker) -> None:
     await put(broker, "poison")
     mine = ValueError("never")
 
@@ -174,64 +164,25 @@ async def test_work_when_there_are_no_dead_letters_then_the_handlers_error_ends_
     assert left(broker) == 1
 
 
-@pytest.mark.parametrize(("attempts", "words"), [(1, "after 1 attempt: "), (2, "after 2 attempts: ")])
-async def test_work_when_a_message_is_given_up_then_the_log_counts_its_attempts(
-    attempts: int,
-    words: str,
-    broker: Broker,
-    autojump_clock: trio.testing.MockClock,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    await put(broker, "poison")
-    retry = Retry(attempts=attempts, first_delay=0)
-    async with jobs(broker, seconds=10) as subscription:
-        await subscription.work(Handler("poison"), retry=retry, dead_letter="/queue/dead")
-    assert words in caplog.text
-
-
-async def test_work_when_an_error_is_not_worth_a_retry_then_it_is_put_aside_at_once(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "a")
+async def test_work_when_an_error_is_not_worth_a_retry_then_it_is_put_aside_at_once(broker: Broker) -> None:
     handle = Handler("a")
     retry = Retry(attempts=9, retry_on=lambda error: not isinstance(error, ValueError))
-    async with jobs(broker, seconds=10) as subscription:
+    async with jobs(broker, "a", seconds=10) as subscription:
         await subscription.work(handle, retry=retry, dead_letter=lambda message: f"/queue/{'dead'}")
     assert handle.handled == ["a"]
     assert broker.depth("/queue/dead") == 1
 
 
-@pytest.mark.parametrize(
-    ("retry_on", "handled"), [(OSError, 1), ((OSError, KeyError), 1), (ValueError, 3), ((OSError, ValueError), 3)]
-)
-async def test_work_when_the_errors_worth_a_retry_are_classes_then_others_are_put_aside_at_once(
-    broker: Broker,
-    autojump_clock: trio.testing.MockClock,
-    retry_on: type[Exception] | tuple[type[Exception], ...],
-    handled: int,
-) -> None:
-    await put(broker, "a", "b")
-    handle = Handler("a")
-    retry = Retry(attempts=3, first_delay=0, retry_on=retry_on)
-    async with jobs(broker, seconds=10) as subscription:
-        await subscription.work(handle, retry=retry, dead_letter="/queue/dead")
-    assert sorted(handle.handled) == [*"a" * handled, "b"]
-    assert (broker.depth("/queue/dead"), left(broker)) == (1, 0)
-
-
 async def test_work_when_its_function_names_no_destination_then_the_error_says_so_and_the_message_stays(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
-    await put(broker, "a")
-    async with jobs(broker, seconds=10) as subscription:
+    async with jobs(broker, "a", seconds=10) as subscription:
         with pytest.raises(LocalProtocolError, match=r"what the function of dead_letter= returns must be .* None"):
             await subscription.work(Handler("a"), retry=AT_ONCE, dead_letter=lambda _message: None)  # type: ignore[arg-type,return-value]  # the mistake
     assert left(broker) == 1
 
 
-async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_count(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_count(broker: Broker) -> None:
     await put(broker, "a")
     for _ in range(2):
         async with jobs(broker) as subscription:
@@ -245,10 +196,8 @@ async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_cou
 
 
 async def test_work_when_the_handler_settles_by_itself_then_that_stands(
-    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await put(broker, "refuse", "ack and fail")
-
     async def handle(message: Message) -> None:
         if message.text == "refuse":
             await message.nack(requeue=False)
@@ -256,7 +205,7 @@ async def test_work_when_the_handler_settles_by_itself_then_that_stands(
             await message.ack()
             raise RuntimeError("too late")
 
-    async with jobs(broker, seconds=10) as subscription:
+    async with jobs(broker, "refuse", "ack and fail", seconds=10) as subscription:
         await subscription.work(handle)
     assert left(broker) == 0
     assert broker.depth("/queue/dead-letter") == 1
@@ -275,20 +224,17 @@ def five_or_a_list(text: str) -> object:
     ],
 )
 async def test_work_when_the_key_is_of_no_use_then_that_is_the_messages_failure(
-    broker: Broker, key: Callable[[str], Hashable], error: str, autojump_clock: trio.testing.MockClock
+    broker: Broker, key: Callable[[str], Hashable], error: str
 ) -> None:
-    await put(broker, "no number", "5")
     handle = Handler()
-    async with jobs(broker, seconds=10) as subscription:
+    async with jobs(broker, "no number", "5", seconds=10) as subscription:
         await subscription.work(handle, key=lambda message: key(message.text), retry=AT_ONCE, dead_letter="/queue/dead")
     assert handle.handled == ["5"]
     (letter,) = broker.messages("/queue/dead")
     assert letter.headers["x-error-type"] == error
 
 
-async def test_work_when_a_key_comes_again_after_its_messages_are_finished_then_it_is_handled(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_a_key_comes_again_after_its_messages_are_finished_then_it_is_handled(broker: Broker) -> None:
     handle = Handler()
     async with jobs(broker) as subscription, trio.open_nursery() as nursery:
         nursery.start_soon(partial(subscription.work, handle, key="account"))
@@ -300,16 +246,14 @@ async def test_work_when_a_key_comes_again_after_its_messages_are_finished_then_
 
 
 async def test_work_when_handlers_acknowledge_early_then_the_pool_holds_no_more_than_the_prefetch(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
-    await put(broker, *map(str, range(12)))
-
     async def handle(message: Message) -> None:
         await message.ack()
         await trio.sleep(10)
 
     taken: list[int] = []
-    async with jobs(broker, prefetch=3) as subscription, trio.open_nursery() as nursery:
+    async with jobs(broker, *map(str, range(12)), prefetch=3) as subscription, trio.open_nursery() as nursery:
         nursery.start_soon(partial(subscription.work, handle, workers=2))
         for _ in range(4):
             await trio.sleep(1)
@@ -319,10 +263,7 @@ async def test_work_when_handlers_acknowledge_early_then_the_pool_holds_no_more_
     assert taken == [3, 5, 7, 9]
 
 
-async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_another(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, *"abc")
+async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_another(broker: Broker) -> None:
     began = trio.current_time()
     buried: list[float] = []
 
@@ -330,7 +271,7 @@ async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_
         buried.append(trio.current_time() - began)
         return "/queue/dead"
 
-    async with jobs(broker, seconds=30) as subscription:
+    async with jobs(broker, *"abc", seconds=30) as subscription:
         await subscription.work(
             Handler(),
             key=lambda message: int(message.text),
@@ -340,30 +281,21 @@ async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_
     assert buried == pytest.approx([5, 5, 5])
 
 
-async def test_work_when_it_may_hold_a_single_message_then_it_takes_one_after_the_other(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, *"abc")
+async def test_work_when_it_may_hold_a_single_message_then_it_takes_one_after_the_other(broker: Broker) -> None:
     handle = Handler(seconds=1)
-    async with jobs(broker, prefetch=1, seconds=10) as subscription:
+    async with jobs(broker, *"abc", prefetch=1, seconds=10) as subscription:
         await subscription.work(handle, workers=1)
     assert handle.handled == ["a", "b", "c"]
 
 
-async def test_work_when_a_message_lacks_the_key_header_then_it_is_handled_by_itself(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, *"abc")
+async def test_work_when_a_message_lacks_the_key_header_then_it_is_handled_by_itself(broker: Broker) -> None:
     handle = Handler(seconds=1)
-    async with jobs(broker, seconds=1.5) as subscription:
+    async with jobs(broker, *"abc", seconds=1.5) as subscription:
         await subscription.work(handle, key="account", drain_timeout=0)
     assert sorted(handle.handled) == ["a", "b", "c"]
 
 
-async def test_drain_when_cancelled_then_what_runs_ends_and_the_rest_is_given_back(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, *map(str, range(10)))
+async def test_drain_when_cancelled_then_what_runs_ends_and_the_rest_is_given_back(broker: Broker) -> None:
     begun: list[str] = []
     ended: list[str] = []
 
@@ -372,20 +304,17 @@ async def test_drain_when_cancelled_then_what_runs_ends_and_the_rest_is_given_ba
         await trio.sleep(5)
         ended.append(message.text)
 
-    async with jobs(broker) as subscription:
+    async with jobs(broker, *map(str, range(10))) as subscription:
         with trio.move_on_after(1):
             await subscription.work(handle, workers=3, drain_timeout=10)
         assert begun == sorted(ended) == ["0", "1", "2"]
     assert left(broker) == 7
 
 
-async def test_drain_when_the_client_is_cancelled_too_then_what_was_handled_is_acknowledged(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "a", "b")
+async def test_drain_when_the_client_is_cancelled_too_then_what_was_handled_is_acknowledged(broker: Broker) -> None:
     handle = Handler(seconds=1)
     with trio.move_on_after(0.5):
-        async with jobs(broker) as subscription:
+        async with jobs(broker, "a", "b") as subscription:
             await subscription.work(handle, workers=1)
     await broker.wait_until(lambda: broker.unacknowledged("/queue/jobs") == 0)
     assert handle.handled == ["a"]
@@ -394,11 +323,10 @@ async def test_drain_when_the_client_is_cancelled_too_then_what_was_handled_is_a
 
 @pytest.mark.parametrize("seconds", [0, 2])
 async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_their_messages_come_again(
-    seconds: int, broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    seconds: int, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await put(broker, "a", "b")
     began = trio.current_time()
-    async with jobs(broker, seconds=1) as subscription:
+    async with jobs(broker, "a", "b", seconds=1) as subscription:
         await subscription.work(Handler(seconds=math.inf), drain_timeout=seconds)
     assert trio.current_time() - began == pytest.approx(1 + seconds)
     assert left(broker) == 2
@@ -406,7 +334,7 @@ async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_the
 
 
 async def test_drain_when_a_handler_fails_for_good_then_its_error_is_not_lost_with_the_cancellation(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     await put(broker, "poison")
     mine = ValueError("never")
@@ -423,21 +351,15 @@ async def test_drain_when_a_handler_fails_for_good_then_its_error_is_not_lost_wi
     assert caught.value is mine
 
 
-async def test_drain_when_a_message_waits_for_its_retry_then_it_is_not_waited_for(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "a")
+async def test_drain_when_a_message_waits_for_its_retry_then_it_is_not_waited_for(broker: Broker) -> None:
     began = trio.current_time()
-    async with jobs(broker, seconds=1) as subscription:
+    async with jobs(broker, "a", seconds=1) as subscription:
         await subscription.work(Handler("a"), retry=Retry(first_delay=30, random=lambda: 1.0), drain_timeout=20)
     assert trio.current_time() - began == pytest.approx(1)
     assert left(broker) == 1
 
 
-async def test_work_when_the_link_is_lost_then_it_raises_that_and_running_handlers_may_end(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "a")
+async def test_work_when_the_link_is_lost_then_it_raises_that_and_running_handlers_may_end(broker: Broker) -> None:
     ended: list[str] = []
 
     async def handle(message: Message) -> None:
@@ -445,16 +367,14 @@ async def test_work_when_the_link_is_lost_then_it_raises_that_and_running_handle
         await trio.sleep(3)
         ended.append(message.text)
 
-    async with jobs(broker) as subscription:
+    async with jobs(broker, "a") as subscription:
         with pytest.raises(ConnectionLost):
             await subscription.work(handle)
     assert ended == ["a"]
     assert left(broker) == 1
 
 
-async def test_work_when_the_client_reconnects_then_it_goes_on_and_stale_messages_are_not_begun(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_the_client_reconnects_then_it_goes_on_and_stale_messages_are_not_begun(broker: Broker) -> None:
     await put(broker, *map(str, range(20)))
     handled: list[str] = []
 
@@ -474,52 +394,39 @@ async def test_work_when_the_client_reconnects_then_it_goes_on_and_stale_message
     assert left(broker) == 0
 
 
-async def test_work_when_the_dead_letter_destination_is_refused_then_the_broker_error_ends_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_work_when_the_dead_letter_destination_is_refused_then_the_broker_error_ends_it() -> None:
     async with open_broker(listen=False, options=BrokerOptions(max_queue_length=1)) as broker:
-        await put(broker, "poison")
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             await client.send("/queue/dead", "it is full", receipt=True)
-        async with jobs(broker) as subscription:
+        async with jobs(broker, "poison") as subscription:
             with pytest.raises(BrokerError):
                 await subscription.work(Handler("poison"), retry=ONCE, dead_letter="/queue/dead")
 
 
-async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "poison")
-
+async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(broker: Broker) -> None:
     def choose(_message: Message) -> str:
         raise LookupError("nowhere")
 
-    async with jobs(broker) as subscription:
+    async with jobs(broker, "poison") as subscription:
         with pytest.raises(LookupError, match="nowhere"):
             await subscription.work(Handler("poison"), retry=ONCE, dead_letter=choose)
     assert left(broker) == 1
 
 
-async def test_work_when_a_handler_raises_a_group_then_it_is_a_failure_like_any_other(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    await put(broker, "poison")
-
+async def test_work_when_a_handler_raises_a_group_then_it_is_a_failure_like_any_other(broker: Broker) -> None:
     async def handle(_message: Message) -> None:
         await trio.lowlevel.checkpoint()
         raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])
 
-    async with jobs(broker, seconds=10) as subscription:
+    async with jobs(broker, "poison", seconds=10) as subscription:
         await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
     (letter,) = broker.messages("/queue/dead")
     assert letter.headers["x-error-type"] == "builtins.ExceptionGroup"
 
 
-async def test_work_when_a_handler_blocks_then_its_name_is_reported(
-    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+async def test_work_when_a_handler_blocks_then_its_name_is_reported_unless_turned_off(
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await put(broker, "a")
-
     async def a_slow_handler(_message: Message) -> None:
         await trio.lowlevel.checkpoint()
         # The clock of the test is virtual; here real time has to pass.
@@ -527,31 +434,17 @@ async def test_work_when_a_handler_blocks_then_its_name_is_reported(
         while time.perf_counter() - began < 0.02:
             pass
 
-    async with jobs(broker) as subscription:
-        with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
-            await subscription.work(a_slow_handler, report_blocking_after=0.01)
-    assert "a_slow_handler has blocked the event loop for " in caplog.text
+    caplog.set_level(logging.WARNING, "trio_stomp")
+    async with jobs(broker, "a") as subscription:
+        for after in (0.01, math.inf):
+            with trio.move_on_after(10):
+                await subscription.work(a_slow_handler, report_blocking_after=after)
+            await put(broker, "b")
+    (record,) = caplog.records
+    assert "a_slow_handler has blocked the event loop for " in record.getMessage()
 
 
-async def test_work_when_the_report_is_turned_off_then_a_handler_that_blocks_is_not_reported(
-    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    await put(broker, "a")
-    handle = Handler()
-    async with jobs(broker) as subscription:
-        with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
-            await subscription.work(handle, report_blocking_after=0)
-        assert "has blocked the event loop" in caplog.text
-        caplog.clear()
-        await put(broker, "b")
-        with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
-            await subscription.work(handle, report_blocking_after=math.inf)
-    assert (handle.handled, caplog.records) == (["a", "b"], [])
-
-
-async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(broker: Broker, client: Client) -> None:
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             async with client.subscribe("/queue/jobs") as subscription:
@@ -562,45 +455,36 @@ async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"workers": 0}, "workers must be an int of at least 1, got 0"),
         ({"workers": "5"}, "workers must be an int of at least 1, got '5'"),
         ({"drain_timeout": -1}, "drain_timeout must be a number of seconds, 0 or more, got -1"),
-        ({"drain_timeout": "5"}, "drain_timeout must be a number of seconds, 0 or more, got '5'"),
         ({"report_blocking_after": "1"}, "report_blocking_after must be a number of seconds, 0 or more, got '1'"),
         ({"retry": True}, r"retry must be a Retry, such as Retry\(attempts=3\), got True"),
         ({"key": 5}, "key must be the name of a header, or a plain .* function of the message, got 5"),
-        ({"key": Handler()}, "key must be the name of a header, or a plain .* function"),
         ({"dead_letter": 5}, "dead_letter must be a destination, or a plain .* function of the message, got 5"),
         ({"around": 5}, "around must be a list of functions of the message that return context managers, got 5"),
-        ({"around": len}, "around must be a list of functions .*, got <built-in function len>"),
         ({"around": "trace"}, "around must be a list of functions .*, got 'trace'"),
     ],
 )
 async def test_work_when_an_argument_cannot_be_meant_then_it_says_so(
-    broker: Broker, autojump_clock: trio.testing.MockClock, wrong: dict[str, object], said: str
+    broker: Broker, wrong: dict[str, object], said: str
 ) -> None:
     async with jobs(broker) as subscription:
         with pytest.raises(LocalProtocolError, match=said):
             await subscription.work(Handler(), **wrong)  # type: ignore[arg-type]  # the point of the test
 
 
-async def test_work_when_the_subscription_settles_nothing_then_it_is_refused(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_work_when_the_subscription_settles_nothing_then_it_is_refused(client: Client) -> None:
     async with client.subscribe("/queue/jobs", ack="auto") as subscription:
         with pytest.raises(LocalProtocolError, match=r"needs ack='client-individual', not 'auto'$"):
             await subscription.work(Handler())
 
 
-async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_begun(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_begun() -> None:
     handle = Handler("bad", "next", "last")
     # It has no certain dead letters, so that the error ends the pool.
     async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/4.1")) as broker:
-        await put(broker, "bad", "next", "last")
         began = trio.current_time()
-        async with jobs(broker) as subscription:
+        async with jobs(broker, "bad", "next", "last") as subscription:
             with trio.move_on_after(60), pytest.raises(ValueError, match="never"):
                 await subscription.work(handle, workers=1, retry=ONCE)
         assert trio.current_time() - began < 1
@@ -609,7 +493,7 @@ async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_beg
 
 @pytest.mark.parametrize("recovers", [True, False])
 async def test_work_when_a_message_is_finished_then_another_one_with_its_id_has_all_attempts_again(
-    broker: Broker, autojump_clock: trio.testing.MockClock, *, recovers: bool
+    broker: Broker, *, recovers: bool
 ) -> None:
     attempts = 0
 
@@ -635,7 +519,7 @@ async def test_work_when_a_message_is_finished_then_another_one_with_its_id_has_
     ("headers", "handled"), [(None, ["1", "1", "2", "2"]), ({"dedup-id": "same"}, ["1", "1", "2"])], ids=["two", "one"]
 )
 async def test_work_when_it_comes_twice_by_its_stable_id_then_attempts_count_together_and_otherwise_each_by_itself(
-    broker: Broker, autojump_clock: trio.testing.MockClock, headers: dict[str, str] | None, handled: list[str]
+    broker: Broker, headers: dict[str, str] | None, handled: list[str]
 ) -> None:
     handle = Handler("1", "2")
     retry = Retry(attempts=2, first_delay=5, max_delay=5, random=lambda: 1.0)

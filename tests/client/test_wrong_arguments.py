@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import trio_stomp
+from tests.client.clients import client_of, pieces_of
 from trio_stomp import Client, LocalProtocolError, OutgoingMessage, Subscription
-from trio_stomp.testing import BrokerOptions, open_broker
 
 pytestmark = pytest.mark.anyio
 
@@ -21,11 +20,7 @@ NO_MESSAGE = r"each message must be an OutgoingMessage, got \('/queue/orders', '
 
 @asynccontextmanager
 async def connected(server: str = "trio-stomp-testing/1") -> AsyncGenerator[tuple[Client, Subscription]]:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe(QUEUE) as subscription,
-    ):
+    async with client_of(server) as (client, _), client.subscribe(QUEUE) as subscription:
         yield client, subscription
 
 
@@ -68,6 +63,15 @@ WRONG: dict[str, tuple[Callable[[Client], Awaitable[object]], str]] = {
         lambda client: client.request(QUEUE, b"", timeout=1, reply_to=5),  # type: ignore[arg-type]  # wrong on purpose
         "reply_to must be a str such as '/queue/orders', got 5",
     ),
+    "request, empty reply_to": (
+        lambda client: client.request(QUEUE, b"", timeout=1, reply_to=""),
+        "reply_to must name a destination",
+    ),
+    "request, timeout": (lambda client: client.request(QUEUE, b"", timeout=0), "timeout must be more than 0"),
+    "request, decode": (
+        lambda client: client.request(QUEUE, b"", timeout=1, decode=3),  # type: ignore[arg-type]  # wrong on purpose
+        "decode must be a function of bytes",
+    ),
     "send_many": (lambda client: client.send_many([TUPLE]), NO_MESSAGE),  # type: ignore[list-item]  # wrong on purpose
     "send_many, confirmed": (lambda client: client.send_many([TUPLE], receipt=True), NO_MESSAGE),  # type: ignore[list-item]  # wrong on purpose
     "send_many, a text": (lambda client: client.send_many(QUEUE), "must be an OutgoingMessage, got '/'"),  # type: ignore[arg-type]  # wrong on purpose
@@ -78,8 +82,8 @@ WRONG: dict[str, tuple[Callable[[Client], Awaitable[object]], str]] = {
         "max_in_flight must be an int of at least 1, got '5'",
     ),
     "publisher, bytes": (
-        lambda client: in_publisher(client, max_in_flight_bytes=1.5),
-        "max_in_flight_bytes must be an int of at least 1, got 1.5",
+        lambda client: in_publisher(client, max_in_flight_bytes=0),
+        "max_in_flight_bytes must be an int of at least 1, got 0",
     ),
     "send, receipt": (
         lambda client: client.send(QUEUE, b"", receipt="r-1"),  # type: ignore[arg-type]  # wrong on purpose
@@ -91,12 +95,8 @@ WRONG: dict[str, tuple[Callable[[Client], Awaitable[object]], str]] = {
     ),
     "send a file, destination": (lambda client: client.send(None, Path(__file__)), "destination must be .* got None"),  # type: ignore[arg-type]  # wrong on purpose
     "send, length": (
-        lambda client: client.send(QUEUE, pieces(), content_length="1"),  # type: ignore[arg-type]  # wrong on purpose
+        lambda client: client.send(QUEUE, pieces_of(b"1"), content_length="1"),  # type: ignore[arg-type]  # wrong on purpose
         "needs content_length=, .*; got '1'",
-    ),
-    "send, body": (
-        lambda client: client.send(QUEUE, {"a": 1}),  # type: ignore[arg-type]  # wrong on purpose
-        "got a value of type dict; pass json= to send JSON, encode it, or open the file with mode 'rb'$",
     ),
     "send_many, receipt": (
         lambda client: client.send_many([], receipt="r-1"),  # type: ignore[arg-type]  # wrong on purpose
@@ -118,10 +118,6 @@ WRONG: dict[str, tuple[Callable[[Client], Awaitable[object]], str]] = {
         "attempts must be an int of at least 1, got '3'",
     ),
 }
-
-
-async def pieces() -> AsyncGenerator[bytes]:  # noqa: ASYNC124, ASYNC900  # what a program sends
-    yield b"1"
 
 
 @pytest.mark.parametrize("name", WRONG)
