@@ -12,6 +12,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import trio_stomp
+from trio_stomp import Client
 from trio_stomp.otel import OpenTelemetryHooks
 from trio_stomp.testing import Broker, open_broker
 
@@ -60,6 +62,13 @@ def telemetry() -> Telemetry:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
-    """A broker that is reached over memory streams; tests ask for autojump_clock too."""
+    """A broker that is reached over memory streams."""
     async with open_broker(listen=False) as opened:
         yield opened
+
+
+@pytest.fixture
+async def client(broker: Broker, telemetry: Telemetry) -> AsyncIterator[Client]:
+    """A client of `broker` with the hooks of `telemetry`."""
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=telemetry.hooks) as connected:
+        yield connected

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import trio
-import trio.testing
+import pytest
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import trio_stomp
+from tests.kit.loops import on_loops
 from tests.otel.conftest import Telemetry
 from trio_stomp.otel import context_of
 from trio_stomp.testing import Broker
+
+pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def test_context_of_when_a_message_carries_one_then_a_trace_can_be_gone_on_with_by_hand(
-    broker: Broker, telemetry: Telemetry, autojump_clock: trio.testing.MockClock
+    broker: Broker, telemetry: Telemetry
 ) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"", headers={"traceparent": PARENT})
@@ -28,7 +30,7 @@ async def test_context_of_when_a_message_carries_one_then_a_trace_can_be_gone_on
 
 
 async def test_context_of_when_a_message_carries_none_then_the_present_one(
-    broker: Broker, telemetry: Telemetry, autojump_clock: trio.testing.MockClock
+    broker: Broker, telemetry: Telemetry
 ) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"")

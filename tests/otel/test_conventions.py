@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import trio.testing
 from opentelemetry.sdk.metrics.export import HistogramDataPoint
 
-import trio_stomp
 from tests.otel.conftest import Telemetry
-from trio_stomp import ConnectionLost, DeliveryStatus
-from trio_stomp.testing import Broker
+from trio_stomp import Client, ConnectionLost, DeliveryStatus
 from trio_stomp.types import ConnectionInfo, Sending
 
 
@@ -78,14 +75,14 @@ def test_metrics_when_a_message_is_described_then_only_what_has_few_values_is_ke
     assert set(attributes) - set(told) == {"messaging.message.body.size", "messaging.message.conversation_id"}
 
 
+@pytest.mark.anyio
 async def test_durations_when_recorded_then_in_seconds_and_in_the_buckets_of_the_conventions(
-    broker: Broker, telemetry: Telemetry, autojump_clock: trio.testing.MockClock
+    client: Client, telemetry: Telemetry
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=telemetry.hooks) as client:
-        async with client.subscribe("/queue/a", ack="auto") as messages:
-            await client.send("/queue/a", b"")
-            async with await anext(messages):
-                pass
+    async with client.subscribe("/queue/a", ack="auto") as messages:
+        await client.send("/queue/a", b"")
+        async with await anext(messages):
+            pass
 
     data = telemetry.reader.get_metrics_data()
 

@@ -17,7 +17,7 @@ from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thre
 from trio_stomp.types import ConnectionInfo, SendCallback, Sending
 
 if TYPE_CHECKING:
-    from tests.otel.conftest import Telemetry
+    pass
 
 QUEUE = "/queue/a"
 WHO = contextvars.ContextVar("WHO", default="nobody")
@@ -88,46 +88,6 @@ async def test_context_when_a_message_is_handled_then_what_hooks_set_is_set_for_
         pool.cancel()
         await asyncio.wait([pool])
     assert seen == ["ada", "ada"]
-
-
-def telemetry() -> Telemetry:
-    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
-    from tests.otel.conftest import Telemetry  # noqa: PLC0415  # needs the extra
-
-    return Telemetry()
-
-
-@on_asyncio
-async def test_spans_when_a_message_is_handled_then_its_handling_belongs_to_the_trace_of_its_sending(
-    broker: ThreadedBroker,
-) -> None:
-    seen = telemetry()
-    async with trio_stomp.connect(broker.url, hooks=seen.hooks) as client, client.subscribe(QUEUE) as queue:
-        with seen.tracer.start_as_current_span("request"):
-            await client.send(QUEUE, b"1")
-        async with await anext(queue):
-            with seen.tracer.start_as_current_span("mine"):
-                pass
-    for inner, outer in (("send /queue/a", "request"), ("mine", "process /queue/a")):
-        parent, context = seen.spans[inner].parent, seen.spans[outer].context
-        assert parent is not None
-        assert context is not None
-        assert parent.span_id == context.span_id
-
-
-@on_asyncio
-async def test_statistics_when_reported_on_asyncio_then_recorded_again_and_again(broker: ThreadedBroker) -> None:
-    seen = telemetry()
-    from trio_stomp.otel import report_statistics  # noqa: PLC0415  # needs the extra
-
-    async with trio_stomp.connect(broker.url) as client:
-        reporting = asyncio.create_task(report_statistics(client, every=0.001, meter_provider=seen.meters))
-        for _ in range(2):
-            while not seen.metrics():  # noqa: ASYNC110  # the reader has no event to wait for
-                await asyncio.sleep(0)
-        reporting.cancel()
-        await asyncio.wait([reporting])
-        assert reporting.cancelled()
 
 
 @on_asyncio

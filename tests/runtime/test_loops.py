@@ -156,46 +156,6 @@ def test_heart_beats_when_the_loop_is_blocked_for_longer_than_the_broker_waits_t
             run_on_asyncio(main)
 
 
-@on_asyncio
-async def test_connection_when_a_timeout_ends_its_block_then_timeout_error_and_the_message_goes_back(
-    broker: ThreadedBroker,
-) -> None:
-    broker.call(lambda inner: inner.publish(QUEUE, b"1"))
-    with pytest.raises(TimeoutError):
-        async with (
-            asyncio.timeout(0.1),
-            trio_stomp.connect(broker.url) as client,
-            client.subscribe(QUEUE) as subscription,
-            await anext(subscription),
-        ):
-            await anext(subscription)
-    assert await depth_of(broker) == 1
-
-
-@on_asyncio
-async def test_task_group_when_one_task_fails_then_the_others_leave_their_messages_to_the_broker(
-    broker: ThreadedBroker,
-) -> None:
-    taken = asyncio.Event()
-
-    async def consume(client: Client) -> None:
-        async with client.subscribe(QUEUE) as subscription, await anext(subscription):
-            taken.set()
-            await asyncio.Event().wait()
-
-    async def fail() -> None:
-        await taken.wait()
-        raise ValueError("mine")
-
-    with pytest.raises(ExceptionGroup) as caught:  # noqa: ASYNC401  # its member is looked at
-        async with trio_stomp.connect(broker.url) as client, asyncio.TaskGroup() as tasks:
-            await client.send(QUEUE, b"1")
-            tasks.create_task(consume(client))
-            tasks.create_task(fail())
-    assert [str(error) for error in caught.value.exceptions] == ["mine"]
-    assert await depth_of(broker) == 1
-
-
 async def depth_of(broker: ThreadedBroker) -> int:
     """How many messages are in the queue, once the broker has seen that the client is gone."""
     await broker.wait_until(lambda inner: inner.statistics().open_connections == 0)

@@ -18,14 +18,6 @@ def plain_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
     return trio.SocketStream(ours), trio.SocketStream(theirs)
 
 
-async def test_write_when_there_is_room_then_the_peer_reads_it() -> None:
-    ours, theirs = plain_pair()
-    async with ours, theirs:
-        write = SocketStream(ours).write_now
-        assert write(b"SEND") == 4
-        assert await theirs.receive_some() == b"SEND"
-
-
 async def test_write_when_the_buffer_is_full_then_it_takes_a_part_and_then_nothing() -> None:
     ours, theirs = plain_pair()
     async with ours, theirs:
@@ -89,14 +81,6 @@ async def test_read_when_cancelled_then_nothing_was_taken() -> None:
             await read(3)
         assert scope.cancelled_caught
         assert await read(3) == b"abc"
-
-
-async def test_read_when_the_stream_is_more_than_a_socket_then_its_own_way_is_taken() -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
-    async with ours, theirs:
-        read = as_byte_stream(ours).receive_some
-        await theirs.send_all(b"abc")
-        assert await read(10) == b"abc"
 
 
 async def test_send_when_confirmed_over_a_socket_then_frames_of_any_size_arrive_whole_and_in_order() -> None:
