@@ -149,6 +149,20 @@ async def test_stream_when_the_link_is_lost_then_it_goes_on_with_the_oldest_unse
                 await (await anext(subscription)).ack(receipt=True)
 
 
+async def test_stream_when_the_link_is_lost_again_then_what_was_redelivered_and_settled_is_not_read_once_more() -> None:
+    async with rabbit() as broker:
+        host = StreamHost(broker)
+        async with reconnecting(host) as client, client.subscribe("/queue/a", stream_offset="first") as subscription:
+            host.fill(7, 8, 9)
+            # Nobody can settle these three any more, once the link is lost.
+            stale = [await anext(subscription) for _ in range(3)]
+            await host.lose()
+            for _ in stale:
+                await (await anext(subscription)).ack(receipt=True)
+            await host.lose()
+            assert host.begun() == ["first", "offset=7", "offset=10"]
+
+
 async def test_stream_when_a_message_was_promised_to_a_transaction_then_it_was_not_settled() -> None:
     async with rabbit() as broker:
         host = StreamHost(broker)
@@ -162,7 +176,10 @@ async def test_stream_when_a_message_was_promised_to_a_transaction_then_it_was_n
             assert host.begun() == ["first", "offset=7"]
 
 
-async def test_stream_when_each_message_is_settled_before_the_next_then_at_most_the_last_one_is_kept() -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_stream_when_each_message_is_settled_before_the_next_then_at_most_the_last_one_is_kept(
+    is_lost: bool,
+) -> None:
     """A stream may be read for years."""
 
     def alive() -> int:
@@ -174,6 +191,9 @@ async def test_stream_when_each_message_is_settled_before_the_next_then_at_most_
         host = StreamHost(broker)
         host.fill(*range(50))
         async with reconnecting(host) as client, client.subscribe("/queue/a", stream_offset="first") as subscription:
+            if is_lost:
+                await anext(subscription)
+                await host.lose()
             for _ in range(50):
                 await (await anext(subscription)).ack()
             assert alive() - before <= 1

@@ -144,9 +144,13 @@ class StreamPosition:
             self._advance()
 
     def resume(self) -> StreamOffset:
-        """Return where to continue."""
+        """Return where to continue on another connection, on which all from there on is delivered again."""
         self._advance()
-        return self._unsettled[0][0] if self._unsettled else self._next
+        if self._unsettled:
+            self._next = self._unsettled[0][0]
+            # They can never be settled: only the messages of the next connection can.
+            self._unsettled.clear()
+        return self._next
 
     def _advance(self) -> None:
         waiting = self._unsettled
