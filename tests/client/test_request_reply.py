@@ -86,6 +86,12 @@ async def test_request_when_the_broker_is_unknown_then_it_does_not_wait_for_a_re
         assert (await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")).text == "42"
 
 
+async def test_request_when_no_frame_can_name_where_replies_go_then_no_receipt_is_awaited(client: Client) -> None:
+    with pytest.raises(LocalProtocolError):
+        await client.request("/queue/double", "21", timeout=5, reply_to="/queue/\0")
+    assert client.statistics().receipts_pending == 0
+
+
 async def test_request_when_many_are_in_flight_then_each_gets_its_own_reply(broker: Broker, client: Client) -> None:
     replies: dict[int, str] = {}
 

@@ -136,12 +136,16 @@ class Replies:
             connection.register(self.id, self)
             self.ready.set()
             return
-        headers = list(self._headers)
+        headers, receipt_id = list(self._headers), ""
         if connection.profile.answers_subscribe:
-            headers.append(("receipt", connection.receipts.expect_for(self)))
+            receipt_id = connection.receipts.new_id()
+            headers.append(("receipt", receipt_id))
+        # It may raise, and then no RECEIPT comes.
+        frame = connection.protocol.subscribe(self.id, self.destination, AckMode.AUTO, headers=headers)
+        if receipt_id:
+            connection.receipts.expect_for(receipt_id, self)
         else:
             self.ready.set()
-        frame = connection.protocol.subscribe(self.id, self.destination, AckMode.AUTO, headers=headers)
         connection.register(self.id, self)
         connection.post(frame)
 

@@ -548,7 +548,7 @@ class Receipts:
 
     def expect_reply(self, receipt_id: str, destination: str) -> None:
         """Enter a reply that is about to be written."""
-        self._expect(receipt_id, _Reply(destination, self))
+        self.expect_for(receipt_id, _Reply(destination, self))
 
     def requester_lives(self, destination: str) -> None:
         """The broker has taken a reply."""
@@ -569,19 +569,14 @@ class Receipts:
 
     # --- everything else --------------------------------------------------------------------------------------------
 
-    def expect_for(self, awaiting: Awaiting) -> str:
-        """Enter a frame that is about to be written; return its receipt id."""
-        receipt_id = self.new_id()
-        self._expect(receipt_id, awaiting)
-        return receipt_id
-
     def expect(self) -> Receipt:
         """Enter a frame whose RECEIPT a task will wait for."""
         receipt = Receipt(self.new_id(), self)
-        self._expect(receipt.id, receipt)
+        self.expect_for(receipt.id, receipt)
         return receipt
 
-    def _expect(self, receipt_id: str, awaiting: Awaiting) -> None:
+    def expect_for(self, receipt_id: str, awaiting: Awaiting) -> None:
+        """Enter a frame that is about to be written."""
         self._others[receipt_id] = awaiting
         if self._wake_reader is not None:
             self._wake_reader()
