@@ -165,9 +165,11 @@ async def test_publisher_when_the_link_is_gone_for_good_then_send_names_what_is_
             broker.faults.now(DropLink())
             await trio.sleep(1)
             await publisher.send("/queue/a", b"")
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionLost) as caught:
         async with client.publisher() as publisher:
             await publisher.send("/queue/a", b"")
+    # Whoever follows the causes comes to an end.
+    assert caught.value.__cause__ is not caught.value
 
 
 async def test_publisher_when_the_client_is_leaving_then_send_says_so_and_a_refused_message_is_named_at_the_end(

@@ -183,9 +183,10 @@ class Publisher:
         try:
             return await window.acquire(size, partial(session.turn, size))
         except StompError as error:
-            if session.failure is None:
+            failed = None if session.failure is None else _failure(window)
+            if failed is None:
                 raise
-            raise _failure(window) or error from error
+            raise failed from error
 
     async def wait_confirmed(self, *, timeout: float | None = None) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does the same.
