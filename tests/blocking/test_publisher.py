@@ -64,6 +64,15 @@ def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confir
             assert len(publisher._open) <= 4
 
 
+def test_publisher_when_it_only_sends_many_then_it_does_not_hold_what_is_confirmed(client: Client) -> None:
+    messages = [OutgoingMessage(QUEUE, b"x")] * 4
+    with client.publisher(max_in_flight=4) as publisher:
+        for _ in range(10):
+            publisher.send_many(messages)
+            publisher.wait_confirmed()
+            assert len(publisher._open) <= 8
+
+
 def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> None:
     with client.publisher() as publisher:
         publication = publisher.send(QUEUE, b"1234")

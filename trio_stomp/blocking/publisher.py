@@ -204,6 +204,7 @@ class Publisher:
         inner = self._calls.call(lambda left: self._inner.send_many(listed, timeout=left), timeout, name="send_many")
         sent = [Publication(self._calls, *each) for each in zip(listed, inner, strict=True)]
         with self._counting:
+            self._forget_settled()
             self._open += sent
             self._bytes += sum(each.body_bytes for each in sent)
         return sent
@@ -212,9 +213,12 @@ class Publisher:
 
     def _has_room(self, size: int) -> bool:
         if not self._fits(size):
-            self._open = [each for each in self._open if not each.is_settled]
-            self._bytes = sum(each.body_bytes for each in self._open)
+            self._forget_settled()
         return self._fits(size)
+
+    def _forget_settled(self) -> None:
+        self._open = [each for each in self._open if not each.is_settled]
+        self._bytes = sum(each.body_bytes for each in self._open)
 
     def _fits(self, size: int) -> bool:
         fits = len(self._open) < self._max_messages and self._bytes + size <= self._max_bytes
