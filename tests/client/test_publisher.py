@@ -210,6 +210,23 @@ async def test_publisher_when_failures_were_raised_to_somebody_then_it_forgets_t
             assert remembered() <= 2
 
 
+async def test_publication_when_waited_for_again_and_again_then_no_canceled_wait_is_kept(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    def waiters() -> int:
+        return sum(type(each).__name__ == "Waiter" for each in gc.get_objects())
+
+    async with client.publisher() as publisher:
+        broker.faults.now(DelayReceipts(seconds=100))
+        publication = await publisher.send("/queue/a", b"")
+        before = waiters()
+        for _ in range(50):
+            with trio.move_on_after(1):
+                await publication.wait()
+        assert not publication.is_settled
+        assert waiters() - before <= 1
+
+
 async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of_what_is_unconfirmed(
     broker: Broker, client: Client
 ) -> None:

@@ -124,7 +124,12 @@ class Publication:
         # Does not call `wait_settled`: another coroutine in between costs time with each answer.
         if self._content is not None:
             if seconds is None:
-                await self._waiter().wait()
+                waiter = self._waiter()
+                try:
+                    await waiter.wait()
+                except BaseException:
+                    self._forget(waiter)
+                    raise
             else:
                 await self._wait_within(seconds, "wait()")
         else:
@@ -163,9 +168,7 @@ class Publication:
             try:
                 await waiter.wait()
             finally:
-                # A program may wait a little, again and again.
-                if self._sleeping is not None:
-                    self._sleeping.remove(waiter)
+                self._forget(waiter)
 
     def _waiter(self) -> Waiter:
         """Note a task to be woken when the message is settled: like an Event, without the cost of one for each."""
@@ -173,9 +176,13 @@ class Publication:
         if self._sleeping is None:
             self._sleeping = [waiter]
         else:
-            # Those of tasks that were canceled stay, and are woken in vain.
             self._sleeping.append(waiter)
         return waiter
+
+    def _forget(self, waiter: Waiter) -> None:
+        """Forget a task that waits no longer: a program may wait a little, again and again."""
+        if self._sleeping is not None:
+            self._sleeping.remove(waiter)
 
     def _tell(self) -> None:
         """Wake the tasks that wait, and call the hooks. Called once, because a message is settled once."""
