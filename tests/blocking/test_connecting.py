@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import pytest
 import trio
@@ -26,6 +27,11 @@ from trio_stomp.testing import (
 from trio_stomp.types import Phase
 
 QUEUE = "/queue/a"
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """It takes neither a note nor a traceback."""
 
 
 def threads() -> list[str]:
@@ -60,6 +66,12 @@ def test_block_when_it_raises_then_that_very_error_leaves_and_the_client_is_clos
     assert caught.value is error
     assert client.state.phase is Phase.CLOSED
     assert not left_running()
+
+
+def test_block_when_it_raises_what_cannot_be_changed_then_that_very_error_leaves(broker: ThreadedBroker) -> None:
+    """Not with `connect`: contextlib itself sets the traceback of what leaves its blocks."""
+    with pytest.raises(Frozen), trio_stomp.blocking.open(broker.url):
+        raise Frozen
 
 
 @EACH

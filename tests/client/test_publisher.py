@@ -227,6 +227,21 @@ async def test_publication_when_waited_for_again_and_again_then_no_canceled_wait
         assert waiters() - before <= 1
 
 
+async def test_publisher_when_its_block_raises_what_takes_no_note_then_that_goes_out_all_the_same(
+    broker: Broker, client: Client, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Noteless(Exception):
+        def add_note(self, note: str, /) -> None:
+            raise TypeError(note)
+
+    broker.faults.now(SwallowReceipts())
+    with pytest.raises(Noteless):
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/a", b"")
+            raise Noteless
+    assert "1 message was not confirmed" in caplog.text
+
+
 async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of_what_is_unconfirmed(
     broker: Broker, client: Client
 ) -> None:

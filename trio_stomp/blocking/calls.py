@@ -27,6 +27,7 @@ from trio_stomp.errors import ConnectionClosed, DeliveryStatus, StompError
 from trio_stomp.session import (
     Limit,
     Parts,
+    add_note,
     checked_seconds,
     limit_of,
     mark_raised,
@@ -191,9 +192,11 @@ class Calls:
 
     def note_failure(self, error: BaseException) -> None:
         """Add what was posted and has failed to the exception of a block, as a note."""
-        failure = self.take_failure() if isinstance(error, Exception) else None
+        if not isinstance(error, Exception):
+            return
+        failure = self.take_failure()
         if failure is not None and failure is not error:
-            error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
+            add_note(error, f"besides, an earlier call that did not wait has failed: {failure}")
 
 
 class ConfirmedSend(Call[None]):
@@ -342,7 +345,7 @@ class _Leaving:
         finally:
             if error is not None:
                 # What it passed through over there is no concern of its reader.
-                error.__traceback__ = trace
+                error.with_traceback(trace)
         if error is not None:
             self._calls.note_failure(error)
 

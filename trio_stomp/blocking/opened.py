@@ -181,7 +181,7 @@ class Opened:
         finally:
             self._closers.discard(me)
             if error is not None:
-                error.__traceback__ = trace
+                error.with_traceback(trace)
                 calls.note_failure(error)
         if error is None:
             calls.raise_failure()

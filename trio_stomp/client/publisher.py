@@ -26,6 +26,7 @@ from trio_stomp.session import (
     Publication,
     Session,
     Window,
+    add_note,
     checked_seconds,
     completed,
     limit_of,
@@ -250,7 +251,7 @@ async def open_publisher(
             # The exception of the block is raised, with a note that lists the unconfirmed messages.
             left = [*window.failed, *receipts.messages_of(window)]
             if left:
-                error.add_note(str(UnconfirmedError([unconfirmed(each) for each in left])))
+                add_note(error, str(UnconfirmedError([unconfirmed(each) for each in left])))
             raise
         await anyio.lowlevel.checkpoint_if_cancelled()
         async with Limit(seconds, "leaving publisher()", session) as limit:
