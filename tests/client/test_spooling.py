@@ -277,6 +277,23 @@ async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: s
         assert second.body == b"next"
 
 
+async def test_violation_when_more_came_in_the_same_read_then_nothing_of_that_is_handed_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What is read is decoded in two pieces here."""
+    async with at_a_peer() as (peer, subscription):
+        peer.deliver("s", b"x" * (OVER - 1000))
+        # It has no message-id, and ends in the first piece.
+        peer.put(b"MESSAGE\nsubscription:s\ndestination:/q\n\n\0")
+        peer.deliver("s", b"x" * 2000)
+        first = await anext(subscription)
+        await trio.sleep(0.1)
+        assert subscription.statistics().buffered == 0
+        await first.ack()
+        with pytest.raises(trio_stomp.RemoteProtocolError, match="message-id"):
+            await anext(subscription)
+
+
 async def test_memory_when_bodies_are_in_files_then_they_do_not_count_as_undelivered(broker: Broker) -> None:
     for _ in range(5):
         broker.publish("/queue/a", LARGE)

@@ -118,6 +118,8 @@ async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes
             connection.route(events)
             events = connection.protocol.receive_data(b"")
         connection.route(events)
+        if connection.violation is not None:
+            return
 
 
 async def _hand_out(connection: Connection) -> None:
