@@ -135,6 +135,15 @@ async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_
             assert credentials.calls == 3
 
 
+async def test_retry_first_when_the_deadline_comes_within_the_first_attempt_then_the_error_says_what_is_known(
+    broker: Broker,
+) -> None:
+    host, policy = Host(broker), Reconnect(retry_first=True, deadline=3)
+    host.silent = 100
+    with pytest.raises(ConnectionLost, match=r"set to give up: no host has answered$"):
+        await dial_again(Outage(policy, settings_for([host], reconnect=policy)))
+
+
 # --- refused credentials ----------------------------------------------------------------------------------------------
 
 

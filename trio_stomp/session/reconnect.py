@@ -238,7 +238,7 @@ class Outage:
         """Return the failure to end a client with when it gives up."""
         seconds = current_time() - self._began
         text = f"no connection after {self.attempts} attempts in {seconds:.1f} s, where Reconnect() is set to give up: "
-        text += str(last)
+        text += "no host has answered" if last is None else str(last)
         if self._last_words and self._last_words[-1] not in text:
             # What the broker has said before it could not be reached at all is often the reason.
             text += f"; before that, the broker had refused: {self._last_words[-1]}"
