@@ -5,11 +5,10 @@ from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, 
 from trio_stomp.session.body_source import IN_MEMORY, BinaryFile, BodyFile, BodySource, open_source
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Hooks, Observer, SendCallback, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
-from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed

@@ -58,7 +58,7 @@ from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import MessageStream
 
 if TYPE_CHECKING:
-    from trio_stomp.session.link import Link
+    from trio_stomp.session.dialing import Link
     from trio_stomp.session.receipts import Receipts
     from trio_stomp.session.settings import Settings
     from trio_stomp.session.statistics import Counters

@@ -1,15 +1,17 @@
 """Dialing: open the transport, then exchange CONNECT and CONNECTED, within one deadline for each host.
 
-The error names the step that failed, because "could not connect" alone does not help.
+The result is a `Link`. The error names the step that failed, because "could not connect" alone does not help.
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import anyio
 import anyio.abc
@@ -28,7 +30,6 @@ from trio_stomp.protocol import (
     Violation,
 )
 from trio_stomp.runtime import ByteStream, called, completed, current_time, move_on_at
-from trio_stomp.session.link import Link, Race
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
@@ -50,13 +51,98 @@ from trio_stomp.transport import (
     tls_failure,
 )
 
-__all__ = ["dial", "dial_in_order"]
+__all__ = ["Link", "dial", "dial_in_order"]
+
+# What an attempt is made to.
+K = TypeVar("K")
 
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_BYTES: Final = 16 * 1024
 
 # Opens the stream that carries TLS, WebSocket and STOMP.
 _Carrier = Callable[[], Awaitable[ByteStream]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A stream to a broker after CONNECT and CONNECTED.
+
+    Attributes:
+        stream: The stream.
+        protocol: The protocol state.
+        connected: The broker's CONNECTED.
+        profile: The broker.
+        endpoint: Its URL.
+        early: Events that came in the same chunk after CONNECTED.
+    """
+
+    stream: ByteStream
+    protocol: ClientProtocol
+    connected: Connected
+    profile: Profile
+    endpoint: Endpoint
+    early: tuple[ClientEvent, ...] = ()
+
+
+class Race(Generic[K]):
+    """The attempts to connect to several hosts, or to several addresses of one, of which one wins.
+
+    Its link is used, and those of the others are closed.
+
+    Attributes:
+        winner: The first link.
+        failures: The attempts that failed.
+        error: An error that is not about an attempt; it ends the race.
+        is_run: Whether all attempts have ended, or one has won.
+    """
+
+    def __init__(self) -> None:
+        self._losers: list[Link] = []
+        self.winner: Link | None = None
+        self.failures: dict[K, StepFailed] = {}
+        self.error: Exception | None = None
+        self.is_run = False
+
+    async def attempt(
+        self, name: K, connect: Callable[[], Awaitable[Link]], over: anyio.Event, race: anyio.CancelScope
+    ) -> None:
+        """Make one attempt; the first that is connected ends the race."""
+        try:
+            link = await connect()
+        except StepFailed as failed:
+            self.failures[name] = failed
+        except Exception as error:  # noqa: BLE001  # no other host can help: raised outside of the nursery
+            self.error = error
+            race.cancel()
+        else:
+            if self.winner is None:
+                self.winner = link
+                race.cancel()
+            else:
+                # Both were connected within one turn of the scheduler.
+                self._losers.append(link)
+        over.set()
+
+    def result(self) -> Link | None:
+        """Return the winner, or None if all attempts failed.
+
+        Raises:
+            Exception: An error that is not about an attempt.
+        """
+        if self.error is not None:
+            raise self.error
+        return self.winner
+
+    async def close_losers(self) -> None:
+        """Close all connections that are not used, even when canceled."""
+        if self.winner is not None and (self.error is not None or not self.is_run):
+            # The call was canceled just as it succeeded.
+            self._losers.append(self.winner)
+        # Without the shield, the first checkpoint of a canceled call would leave the other links open.
+        with anyio.CancelScope(shield=True):
+            async with AsyncExitStack() as closing:  # one may raise KeyboardInterrupt, which no shield stops
+                for link in self._losers:
+                    closing.push_async_callback(anyio.aclose_forcefully, link.stream)
 
 
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:

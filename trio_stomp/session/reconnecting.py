@@ -30,14 +30,13 @@ from trio_stomp.printable import safe_str
 from trio_stomp.runtime import current_time
 from trio_stomp.session.body_source import BodySource, source_of
 from trio_stomp.session.connection_tasks import SERVICES
-from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded
 from trio_stomp.session.resubscribing import retry_refused, subscribe_again
 from trio_stomp.session.state import Phase
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
-    from trio_stomp.session.link import Link
     from trio_stomp.session.receipts import Publication
     from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session

@@ -50,7 +50,7 @@ from trio_stomp.session.suspicion import Suspicion
 
 if TYPE_CHECKING:
     from trio_stomp.protocol import ClientProtocol
-    from trio_stomp.session.link import Link
+    from trio_stomp.session.dialing import Link
     from trio_stomp.session.settings import Settings
     from trio_stomp.session.subscription_state import Registration
 
