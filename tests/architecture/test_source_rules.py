@@ -41,7 +41,7 @@ RULES = (
             "trio_stomp/client/connecting.py:_Serving.__aexit__": "carries the exception around the background tasks",
             "trio_stomp/runtime/_asyncio.py:_WaitQueue.park": "passes a wake-up on, whatever ended the wait",
             "trio_stomp/session/receipts.py:Publication.wait": "forgets the wait, whatever ended it",
-            "trio_stomp/session/dialing.py:Race.attempt": "carries an error around the nursery",
+            "trio_stomp/session/dialing.py:_Race._attempt": "carries an error around the nursery",
             "trio_stomp/session/dialing.py:_credentials": "runs a function of the user's: the attempt failed",
             "trio_stomp/session/bodies.py:Codec.decode": "runs the user's decoder: what it raises is DecodeError",
             "trio_stomp/session/hooks.py:_contained": "runs hooks of the user's: what they raise is logged",

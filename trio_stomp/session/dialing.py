@@ -14,7 +14,6 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 import anyio
-import anyio.abc
 
 from trio_stomp.brokers import Profile, by_version, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
@@ -84,60 +83,74 @@ class Link:
     early: tuple[ClientEvent, ...] = ()
 
 
-class Race(Generic[K]):
+class _Race(Generic[K]):
     """The attempts to connect to several hosts, or to several addresses of one, of which one wins.
 
     Its link is used, and those of the others are closed.
 
     Attributes:
-        winner: The first link.
         failures: The attempts that failed.
-        error: An error that is not about an attempt; it ends the race.
-        is_run: Whether all attempts have ended, or one has won.
     """
 
     def __init__(self) -> None:
-        self._losers: list[Link] = []
-        self.winner: Link | None = None
         self.failures: dict[K, StepFailed] = {}
-        self.error: Exception | None = None
-        self.is_run = False
+        self._winner: Link | None = None
+        self._losers: list[Link] = []
+        # An error that is not about an attempt; it ends the race.
+        self._error: Exception | None = None
 
-    async def attempt(
-        self, name: K, connect: Callable[[], Awaitable[Link]], over: anyio.Event, race: anyio.CancelScope
-    ) -> None:
+    async def run(self, begin: Callable[[], Awaitable[None]]) -> Link | None:
+        """Hold it; return the first link, or None if all attempts failed.
+
+        Args:
+            begin: Begins the attempts, by `attempt`.
+
+        Raises:
+            Exception: An error that is not about an attempt.
+
+        Cancellation: what was opened is closed.
+        """
+        is_run = False
+        try:
+            async with anyio.create_task_group() as self._nursery:
+                await begin()
+            is_run = True
+        finally:
+            if self._winner is not None and (self._error is not None or not is_run):
+                # The call was canceled just as it succeeded.
+                self._losers.append(self._winner)
+            # Closing by force does not wait.
+            await self._close_losers()  # noqa: ASYNC102  # see above
+        if self._error is not None:
+            raise self._error
+        return self._winner
+
+    async def attempt(self, name: K, connect: Callable[[], Awaitable[Link]], patience: float) -> None:
+        """Begin an attempt, and wait at most that many seconds for its end."""
+        over = anyio.Event()
+        self._nursery.start_soon(self._attempt, name, connect, over)
+        with anyio.move_on_after(patience):
+            await over.wait()
+
+    async def _attempt(self, name: K, connect: Callable[[], Awaitable[Link]], over: anyio.Event) -> None:
         """Make one attempt; the first that is connected ends the race."""
         try:
             link = await connect()
         except StepFailed as failed:
             self.failures[name] = failed
         except Exception as error:  # noqa: BLE001  # no other host can help: raised outside of the nursery
-            self.error = error
-            race.cancel()
+            self._error = error
+            self._nursery.cancel_scope.cancel()
         else:
-            if self.winner is None:
-                self.winner = link
-                race.cancel()
+            if self._winner is None:
+                self._winner = link
+                self._nursery.cancel_scope.cancel()
             else:
                 # Both were connected within one turn of the scheduler.
                 self._losers.append(link)
         over.set()
 
-    def result(self) -> Link | None:
-        """Return the winner, or None if all attempts failed.
-
-        Raises:
-            Exception: An error that is not about an attempt.
-        """
-        if self.error is not None:
-            raise self.error
-        return self.winner
-
-    async def close_losers(self) -> None:
-        """Close all connections that are not used, even when canceled."""
-        if self.winner is not None and (self.error is not None or not self.is_run):
-            # The call was canceled just as it succeeded.
-            self._losers.append(self.winner)
+    async def _close_losers(self) -> None:
         # Without the shield, the first checkpoint of a canceled call would leave the other links open.
         with anyio.CancelScope(shield=True):
             async with AsyncExitStack() as closing:  # one may raise KeyboardInterrupt, which no shield stops
@@ -161,23 +174,16 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
 
     Cancellation: what was opened is closed.
     """
-    race: Race[int] = Race()
+    race: _Race[int] = _Race()
     hosts = settings.endpoints if endpoints is None else tuple(endpoints)
-    try:
-        async with anyio.create_task_group() as nursery:
-            for number, endpoint in enumerate(hosts):
-                over = anyio.Event()
-                nursery.start_soon(race.attempt, number, partial(dial, endpoint, settings), over, nursery.cancel_scope)
-                # Without connect_attempt_delay= the next host waits for the end of the attempt before it.
-                with anyio.move_on_after(
-                    inf if settings.connect_attempt_delay is None else settings.connect_attempt_delay
-                ):
-                    await over.wait()
-        race.is_run = True
-    finally:
-        # Closing by force does not wait.
-        await race.close_losers()  # noqa: ASYNC102  # see above
-    link = race.result()
+    # Without connect_attempt_delay= the next host waits for the end of the attempt before it.
+    patience = inf if settings.connect_attempt_delay is None else settings.connect_attempt_delay
+
+    async def try_all() -> None:
+        for number, endpoint in enumerate(hosts):
+            await race.attempt(number, partial(dial, endpoint, settings), patience)
+
+    link = await race.run(try_all)
     if link is not None:
         return link
     failures = [_connect_failure(str(endpoint), race.failures[number]) for number, endpoint in enumerate(hosts)]
@@ -250,7 +256,7 @@ class _Addresses:
         self._addresses = tuple(addresses)
         self._deadline = deadline
         self._share = settings.connect_timeout / len(addresses)
-        self._race: Race[Address] = Race()
+        self._race: _Race[Address] = _Race()
 
     async def dial(self) -> Link:
         """Connect to one of them.
@@ -260,20 +266,13 @@ class _Addresses:
 
         Cancellation: what was opened is closed.
         """
-        race = self._race
-        try:
-            async with anyio.create_task_group() as nursery:
-                await self._try_all(nursery)
-            race.is_run = True
-        finally:
-            # Closing by force does not wait.
-            await race.close_losers()  # noqa: ASYNC102  # see above
-        link = race.result()
+        link = await self._race.run(self._try_all)
         if link is not None:
             return link
-        raise failure_of_all({each: race.failures[each] for each in self._addresses if each in race.failures})
+        failures = self._race.failures
+        raise failure_of_all({each: failures[each] for each in self._addresses if each in failures})
 
-    async def _try_all(self, nursery: anyio.abc.TaskGroup) -> None:
+    async def _try_all(self) -> None:
         race, left = self._race, list(self._addresses)
         while left and not any(failed.is_final or failed.step == "credentials" for failed in race.failures.values()):
             opened = None
@@ -286,10 +285,7 @@ class _Addresses:
             if opened is None:
                 return
             left = [each for each in left if each is not opened[0] and each not in race.failures]
-            over = anyio.Event()
-            nursery.start_soon(race.attempt, opened[0], partial(self._attempt, *opened), over, nursery.cancel_scope)
-            with anyio.move_on_after(self._share):
-                await over.wait()
+            await race.attempt(opened[0], partial(self._attempt, *opened), self._share)
 
     async def _attempt(self, address: Address, stream: ByteStream) -> Link:
         opened = [stream]
