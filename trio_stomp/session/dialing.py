@@ -222,12 +222,12 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
     with move_on_at(deadline):
         addresses = await look_up(endpoint.host, endpoint.port)
     if not addresses:
-        raise Steps(endpoint, tls=_tls(endpoint, settings)).timed_out(settings.connect_timeout)
+        raise Steps(endpoint, tls=settings.uses_tls(endpoint)).timed_out(settings.connect_timeout)
     return await _Addresses(endpoint, settings, addresses, deadline).dial()
 
 
 async def _dial_once(endpoint: Endpoint, settings: Settings, deadline: float, carrier: _Carrier | None = None) -> Link:
-    steps = Steps(endpoint, tls=_tls(endpoint, settings))
+    steps = Steps(endpoint, tls=settings.uses_tls(endpoint))
     link: Link | None = None
     with move_on_at(deadline):
         link = await _link_to_some_vhost(endpoint, settings, steps, carrier)
@@ -279,7 +279,7 @@ class _Addresses:
             with move_on_at(self._deadline) as timeout:
                 opened = await open_tcp(left, race.failures)
             if timeout.cancelled_caught:
-                steps = Steps(self._endpoint, tls=_tls(self._endpoint, self._settings))
+                steps = Steps(self._endpoint, tls=self._settings.uses_tls(self._endpoint))
                 late = steps.timed_out(self._settings.connect_timeout)
                 race.failures.update({each: late for each in left if each not in race.failures})
             if opened is None:
@@ -435,13 +435,13 @@ async def _first_events(
     while True:
         data = bytes(await stream.receive_some(_CHUNK_BYTES))
         if not data:
-            raise closed_before_connected(seen, endpoint, tls=_tls(endpoint, settings))
+            raise closed_before_connected(seen, endpoint, tls=settings.uses_tls(endpoint))
         seen += data[: HINT_BYTES - len(seen)]
         events = protocol.receive_data(data)
         if events:
             if isinstance(events[0], Violation):
                 what = f"the answer to CONNECT is not STOMP: {events[0].error}"
-                hint = hint_at(seen, endpoint, tls=_tls(endpoint, settings))
+                hint = hint_at(seen, endpoint, tls=settings.uses_tls(endpoint))
                 raise StepFailed("connect", what, hint) from events[0].error
             return events
 
@@ -452,11 +452,7 @@ def _broken(error: anyio.BrokenResourceError, endpoint: Endpoint, settings: Sett
         # In TLS 1.3 the handshake is over for the client before the server has looked at its certificate.
         return tls_failure(cause, endpoint)
     why = "" if isinstance(cause, ssl.SSLEOFError) else str(cause or error)
-    return closed_before_connected(b"", endpoint, tls=_tls(endpoint, settings), why=why)
-
-
-def _tls(endpoint: Endpoint, settings: Settings) -> bool:
-    return endpoint.tls or bool(settings.tls)
+    return closed_before_connected(b"", endpoint, tls=settings.uses_tls(endpoint), why=why)
 
 
 def _refusal(event: ClientEvent) -> Exception:

@@ -62,10 +62,8 @@ async def open_transport(
     stream = await (_carrier(endpoint, options, steps) if carrier is None else carrier())
     is_open = False
     try:
-        # No fallback: once TLS is requested, nothing is sent without it.
-        if endpoint.tls or options.tls:
+        if options.uses_tls(endpoint):
             steps.current = "tls"
-
             context = options.tls if isinstance(options.tls, ssl.SSLContext) else ssl.create_default_context()
             stream = await open_tls(stream, endpoint, context)
         if upgrade is not None:

@@ -33,3 +33,7 @@ class TransportOptions:
     proxy: Proxy | None = None
     versions: tuple[Version, ...] = ALL_VERSIONS
     websocket_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def uses_tls(self, endpoint: Endpoint) -> bool:
+        """Whether to speak TLS to a host: there is no fallback from it."""
+        return endpoint.tls or bool(self.tls)

@@ -342,7 +342,7 @@ async def open_websocket(transport: ByteStream, endpoint: Endpoint, options: Tra
 
 def _hint(seen: bytes, endpoint: Endpoint, options: TransportOptions) -> str:
     # With TLS, these bytes were decrypted already.
-    return "" if endpoint.tls or options.tls else hint_at(seen, endpoint, tls=False)
+    return "" if options.uses_tls(endpoint) else hint_at(seen, endpoint, tls=False)
 
 
 def _request(
