@@ -14,11 +14,11 @@ import anyio
 
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.runtime import ByteStream, as_byte_stream, connect, socket_stream
-from trio_stomp.transport.diagnosis import StepFailed, Steps
+from trio_stomp.transport.diagnosis import StepFailed, Steps, tls_failure
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy, open_tunnel
 from trio_stomp.transport.tcp import Address, failure_of_all, look_up, open_tcp, tcp_failure
-from trio_stomp.transport.tls import open_tls
+from trio_stomp.transport.tls_stream import TlsStream
 from trio_stomp.transport.urls import Endpoint, Transport
 
 __all__ = ["has_addresses", "open_transport"]
@@ -65,7 +65,7 @@ async def open_transport(
         if options.uses_tls(endpoint):
             steps.current = "tls"
             context = options.tls if isinstance(options.tls, ssl.SSLContext) else ssl.create_default_context()
-            stream = await open_tls(stream, endpoint, context)
+            stream = await _open_tls(stream, endpoint, context)
         if upgrade is not None:
             steps.current = "websocket"
             stream = await upgrade(stream, endpoint, options)
@@ -111,6 +111,23 @@ async def _open_unix(path: str) -> ByteStream:
         if not is_open:
             sock.close()
     return stream
+
+
+async def _open_tls(stream: ByteStream, endpoint: Endpoint, context: ssl.SSLContext) -> TlsStream:
+    """Do the TLS handshake.
+
+    Raises:
+        StepFailed: The handshake failed; nothing was sent in the clear.
+
+    Cancellation: the stream is left for the caller to close.
+    """
+    secured = TlsStream(stream, context, server_hostname=endpoint.server_name)
+    try:
+        await secured.do_handshake()
+    except anyio.BrokenResourceError as error:
+        cause = error.__cause__
+        raise tls_failure(cause, endpoint, secured.first_bytes) from (cause or error)
+    return secured
 
 
 def _websocket() -> _Upgrade:
