@@ -34,7 +34,7 @@ RULES = (
             "trio_stomp/spark/receiver.py:ReceiverThread._run": "hands it to the thread that waits, which raises it",
             "trio_stomp/spark/executor_receivers.py:_ExecutorReceivers._run": "hands it on, or logs it",
             "trio_stomp/session/failures.py:guarded": "owns the error policy of a connection's tasks",
-            "trio_stomp/runtime/nurseries.py:open_background_nursery": "carries the block's exception around it",
+            "trio_stomp/runtime/_trio.py:open_background_nursery": "carries the block's exception around it",
             "trio_stomp/runtime/_asyncio.py:BackgroundNursery._run": "carries what a task raised to the block's end",
             "trio_stomp/session/reconnecting.py:_read_again": "reads a file of the user's: its message is lost",
             "trio_stomp/client/connecting.py:_Serving.__aenter__": "closes what it has opened, whatever ended it",

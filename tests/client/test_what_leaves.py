@@ -20,7 +20,7 @@ import pytest
 import trio_stomp
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.reconnecting import reconnecting
-from trio_stomp.runtime.nurseries import open_background_nursery
+from trio_stomp.runtime._trio import open_background_nursery
 from trio_stomp.testing import Broker, open_broker, open_scripted_peer
 
 pytestmark = pytest.mark.anyio
