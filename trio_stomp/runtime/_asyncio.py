@@ -467,13 +467,7 @@ def foreign_stream(_stream: object, /) -> ByteStream | None:
 
 
 async def connect(sock: socket.socket, address: tuple[str | int | bytes, ...] | str) -> None:
-    """Connect a socket.
-
-    Raises:
-        OSError: It cannot be connected.
-
-    Cancellation: the caller closes the socket.
-    """
+    """Connect a socket."""
     await asyncio.get_running_loop().sock_connect(sock, address)
 
 

@@ -110,16 +110,7 @@ async def background(function: Callable[[], Awaitable[None]]) -> AsyncGenerator[
 
 @asynccontextmanager
 async def open_background_nursery() -> AsyncGenerator[trio.Nursery]:
-    """Open a nursery for tasks that serve a block; they are canceled when the block ends.
-
-    Yields:
-        The nursery.
-
-    Raises:
-        BaseException: The exception of the block, as that same object. If a task raised too, both in a group.
-
-    Cancellation: the tasks are canceled and awaited.
-    """
+    """Open a nursery for tasks that serve a block; they are canceled when the block ends."""
     own: BaseException | None = None
     group: BaseExceptionGroup[BaseException] | None = None
     passed_through = False
@@ -326,13 +317,7 @@ def foreign_stream(stream: object) -> ByteStream | None:
 
 
 async def connect(sock: socket.socket, address: tuple[str | int | bytes, ...] | str) -> None:
-    """Connect a socket.
-
-    Raises:
-        OSError: It cannot be connected.
-
-    Cancellation: the socket is closed.
-    """
+    """Connect a socket."""
     await trio.socket.from_stdlib_socket(sock).connect(address)
 
 

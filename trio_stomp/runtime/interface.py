@@ -142,7 +142,7 @@ class WaitQueue(Protocol):
 
 
 class Runtime(Protocol):
-    """What one implementation offers; each is a module."""
+    """What one implementation offers; each is a module. The functions of the package say what they promise."""
 
     @property
     def loop_id(self) -> Callable[[], object]:
@@ -158,17 +158,11 @@ class Runtime(Protocol):
         ...
 
     def clock(self) -> Callable[[], float]:
-        """Return the clock of this loop: a function that returns its time in seconds."""
+        """Return the clock of this loop."""
         ...
 
     def background(self, function: Callable[[], Awaitable[None]], /) -> AbstractAsyncContextManager[Stop]:
-        """Run a function, which never raises, beside a block; it is canceled and awaited when the block ends.
-
-        Yields:
-            A function that cancels it early; any thread may call it. Once the loop has ended, it only returns False.
-
-        Cancellation: of the block alone; the function goes on until the block has ended.
-        """
+        """Run a function beside a block."""
         ...
 
     def detached(self, function: Callable[[], Awaitable[None]], /) -> AbstractAsyncContextManager[Stop]:
@@ -176,7 +170,7 @@ class Runtime(Protocol):
         ...
 
     def open_background_nursery(self) -> AbstractAsyncContextManager[Nursery]:
-        """Open a nursery for tasks that serve a block; they are canceled when the block ends."""
+        """Open a nursery for tasks that serve a block."""
         ...
 
     def foreign_stream(self, stream: object, /) -> ByteStream | None:
@@ -184,22 +178,12 @@ class Runtime(Protocol):
         ...
 
     async def in_thread(self, function: Callable[[*Ts], T], /, *args: *Ts) -> T:
-        """Call a function in a worker thread, and wait for its end.
-
-        Cancellation: raised when the function has returned, so that nothing it uses is still in use; on trio, by the
-        next checkpoint.
-        """
+        """Call a function in a worker thread, and wait for its end."""
         ...
 
     async def connect(self, sock: socket.socket, address: tuple[str | int | bytes, ...] | str, /) -> None:
-        """Connect a socket, which does not block.
-
-        Raises:
-            OSError: It cannot be connected.
-
-        Cancellation: the caller closes the socket.
-        """
+        """Connect a socket."""
 
     async def socket_stream(self, sock: socket.socket, /) -> ByteStream:
-        """Make the stream of a connected socket, which belongs to it from then on."""
+        """Make the stream of a connected socket."""
         ...
