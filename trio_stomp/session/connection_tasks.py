@@ -16,7 +16,6 @@ import anyio
 from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
-from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 from trio_stomp.session.spool import SMALLEST_THRESHOLD
 
 if TYPE_CHECKING:
@@ -272,6 +271,14 @@ async def watch(connection: Connection) -> None:
                 f"margin {connection.heart_beat_margin:g})"
             )
             raise HeartBeatTimeout(msg)
+
+
+async def requeue_late_messages(connection: Connection) -> None:
+    """Serve a connection: requeue messages that crossed an UNSUBSCRIBE.
+
+    Cancellation: what was not refused stays locked until the connection ends.
+    """
+    await connection.unsubscribing.run(connection)
 
 
 SERVICES: Final[tuple[Callable[[Connection], Awaitable[None]], ...]] = (

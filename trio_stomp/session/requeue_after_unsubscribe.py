@@ -53,7 +53,7 @@ from trio_stomp.session.buffer import Overflow
 from trio_stomp.session.connection import Connection, Left, Unsubscribing
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 
-__all__ = ["RequeueAfterUnsubscribe", "requeue_late_messages", "unsubscribing_at"]
+__all__ = ["RequeueAfterUnsubscribe", "unsubscribing_at"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -219,14 +219,6 @@ class RequeueAfterUnsubscribe(Unsubscribing):
 def unsubscribing_at(profile: Profile) -> Unsubscribing:
     """Return the strategy for a broker, for one connection."""
     return RequeueAfterUnsubscribe() if profile.keeps_unsettled_after_unsubscribe else Unsubscribing()
-
-
-async def requeue_late_messages(connection: Connection) -> None:
-    """Serve a connection: requeue messages that crossed an UNSUBSCRIBE.
-
-    Cancellation: what was not refused stays locked until the connection ends.
-    """
-    await connection.unsubscribing.run(connection)
 
 
 def _settling(connection: Connection) -> Iterator[str]:
