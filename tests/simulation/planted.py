@@ -23,7 +23,7 @@ from trio_stomp import Client, Publication
 from trio_stomp.client import connecting
 from trio_stomp.client.client import session_of
 from trio_stomp.errors import StompError
-from trio_stomp.session import connection_tasks, reconnecting, resubscribing
+from trio_stomp.session import connection_tasks, reconnecting
 from trio_stomp.session.buffer import Inbox
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.receipts import Receipts, Window
@@ -41,7 +41,7 @@ _fail: Final = Connection.fail
 _supervise: Final = reconnecting.supervise
 _send: Final = Client.send
 _send_again: Final = reconnecting._send_again
-_subscribe_again: Final = resubscribing.subscribe_again
+_subscribe_again: Final = reconnecting._subscribe_again
 
 _Patch = tuple[object, str, object]
 
@@ -207,7 +207,7 @@ PLANTED: Final[dict[str, Callable[[], Sequence[_Patch]]]] = {
     "a canceled send leaves half of a frame": lambda: [(Client, "send", _send_leaving_half)],
     "nothing is sent again after a reconnection": lambda: [(reconnecting, "_send_again", _send_nothing_again)],
     "messages are sent again in another order": lambda: [(reconnecting, "_send_again", _send_again_backwards)],
-    "a subscription is not restored": lambda: [(reconnecting, "subscribe_again", _forget_a_subscription)],
+    "a subscription is not restored": lambda: [(reconnecting, "_subscribe_again", _forget_a_subscription)],
     "stale messages stay in the buffer": lambda: [(Inbox, "detach", _keep_stale)],
     "a loss counts as a confirmation": lambda: [(Receipts, "lose_all", _confirm_what_is_lost)],
     "a canceled send is sent again": lambda: [(Receipts, "give_up", _ignore_cancellation)],

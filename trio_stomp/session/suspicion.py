@@ -18,7 +18,7 @@ for a while, three times as long for each close that has counted, so that links 
 A message that takes long to be written, or that waits long for its RECEIPT, is more likely to be hit by chance. So
 closes long after the sending, and closes with failed attempts in between, count too, but only the tenth is the last.
 
-A subscription that has failed like that is refused: see `resubscribing`. When it is retried, one close is enough.
+A subscription that has failed like that is refused: see `reconnecting`. When it is retried, one close is enough.
 """
 
 from __future__ import annotations
