@@ -71,7 +71,7 @@ logger: Final = logging.getLogger("trio_stomp")
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
 _CALLS_PER_CHECKPOINT: Final = 64
 
-# Passes of the scheduler in which the reader of a socket is woken and reads. TLS was seen to need 6.
+# Passes of the event loop in which the reader of a stream is woken and reads. TLS was seen to need 6.
 _PASSES_PER_READ: Final = 10
 # The kernel holds some MiB, and a broker that goes on sending must not keep the program from leaving.
 _MOST_READS: Final = 200
@@ -268,13 +268,11 @@ class Connection:
         "ending",
         "failure",
         "gate",
-        "heart_beat_margin",
         "inboxes",
         "is_replaced",
         "last_read",
         "last_write",
         "lends_reads",
-        "limits",
         "link",
         "loop",
         "loop_id",
@@ -312,8 +310,6 @@ class Connection:
         self.terms = link.connected.terms
         self.link = link
         self.settings = settings
-        self.limits = settings.limits
-        self.heart_beat_margin = settings.heart_beat_margin
         # A quarter; the rest is for messages that arrive while the reader must continue.
         self.gate = Gate(settings.limits.undelivered_bytes // 4)
         self.wire = wire_log(link.endpoint, link.protocol.version, link.protocol.secrets)
@@ -665,10 +661,17 @@ class Connection:
         """
         for _ in range(_MOST_READS):
             before = self.counters.bytes_received
-            for _ in range(_PASSES_PER_READ):
-                await anyio.lowlevel.checkpoint()
+            await self.let_reader_run()
             if self.counters.bytes_received == before or self.failure is not None:
                 return
+
+    async def let_reader_run(self) -> None:
+        """Let the reader take in what the kernel holds, as much as one read is.
+
+        Cancellation: nothing changes.
+        """
+        for _ in range(_PASSES_PER_READ):
+            await anyio.lowlevel.checkpoint()
 
     async def _disconnect(self) -> DisconnectResult:
         with self.receipts.expected() as receipt:

@@ -40,9 +40,6 @@ _STANDSTILL_SECONDS: Final = 30.0
 # The watchdog was woken that late: nothing else ran in the meantime either.
 _BLOCKED_SECONDS: Final = 1.0
 
-# Passes of the event loop in which the reader of a stream is woken and reads. TLS was seen to need 6.
-_PASSES_PER_READ: Final = 10
-
 # Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
 _EARLY: Final = 2 / 3
 
@@ -136,7 +133,7 @@ async def _hold(connection: Connection) -> None:
     At the hard limit, what the broker is sure to bring is worth a subscription. A reply is not: it depends on another
     program and may take long, and its timeout ends the wait.
     """
-    gate, most = connection.gate, connection.limits.undelivered_bytes
+    gate, most = connection.gate, connection.settings.limits.undelivered_bytes
     while gate.is_closed and connection.failure is None:
         if connection.awaits_broker:
             if gate.held_bytes > most:
@@ -155,7 +152,7 @@ def _overflow(connection: Connection) -> None:
     worst = max(connection.inboxes.values(), key=lambda inbox: inbox.held_bytes)
     worst.overflow(
         f"it holds most of the {connection.gate.held_bytes} bytes that wait on its connection, where the limit "
-        f"undelivered_bytes is {connection.limits.undelivered_bytes}"
+        f"undelivered_bytes is {connection.settings.limits.undelivered_bytes}"
     )
 
 
@@ -245,8 +242,7 @@ async def _catch_up(connection: Connection, late: float) -> None:
         late,
         connection.link.endpoint,
     )
-    for _ in range(_PASSES_PER_READ):
-        await anyio.lowlevel.checkpoint()
+    await connection.let_reader_run()
 
 
 async def watch(connection: Connection) -> None:
@@ -254,7 +250,7 @@ async def watch(connection: Connection) -> None:
     interval = connection.terms.server_sends_seconds
     if not interval:
         return
-    patience = interval * connection.heart_beat_margin
+    patience = interval * connection.settings.heart_beat_margin
     standstill = _Standstill(connection)
     while connection.failure is None:
         standstill.look()
@@ -268,7 +264,7 @@ async def watch(connection: Connection) -> None:
         elif connection.now() >= connection.last_read + patience:
             msg = (
                 f"{connection.link.endpoint} sent nothing for {patience:g} s (heart-beat {interval:g} s, "
-                f"margin {connection.heart_beat_margin:g})"
+                f"margin {connection.settings.heart_beat_margin:g})"
             )
             raise HeartBeatTimeout(msg)
 
