@@ -136,16 +136,16 @@ class Replies:
             connection.register(self.id, self)
             self.ready.set()
             return
-        headers, receipt_id = list(self._headers), ""
-        if connection.profile.answers_subscribe:
-            receipt_id = connection.receipts.new_id()
+        headers = list(self._headers)
+        receipt_id = connection.receipts.new_id() if connection.profile.answers_subscribe else None
+        if receipt_id is not None:
             headers.append(("receipt", receipt_id))
         # It may raise, and then no RECEIPT comes.
         frame = connection.protocol.subscribe(self.id, self.destination, AckMode.AUTO, headers=headers)
-        if receipt_id:
-            connection.receipts.expect_for(receipt_id, self)
-        else:
+        if receipt_id is None:
             self.ready.set()
+        else:
+            connection.receipts.expect_for(receipt_id, self)
         connection.register(self.id, self)
         connection.post(frame)
 

@@ -403,7 +403,7 @@ class Receipts:
             awaiting.lost(error)
         if not keep_messages:
             for message in list(self.messages.values()):
-                self._settle(message, error)
+                self.lose(message, error)
 
     def confirm(self, receipt_ids: Sequence[str]) -> int:
         """RECEIPTs came; return how many of them nothing awaits (answered twice, or given up)."""
@@ -525,20 +525,16 @@ class Receipts:
     def give_up(self, message: Publication) -> None:
         """The sender stopped waiting: do not send the message again, and ignore its RECEIPT."""
         if message._content is not None:
-            self._settle(message, None)
+            self.lose(message, None)
 
     def reject(self, message: Publication, error: StompError) -> None:
         """The broker refused a message."""
         if message._content is not None:
             message.delivery = DeliveryStatus.REJECTED
-            self._settle(message, error)
+            self.lose(message, error)
 
-    def lose(self, message: Publication, error: StompError) -> None:
-        """No connection can bring the RECEIPT of a message any more."""
-        self._settle(message, error)
-
-    def _settle(self, message: Publication, error: StompError | None) -> None:
-        """Remove a message that was not confirmed."""
+    def lose(self, message: Publication, error: StompError | None) -> None:
+        """Remove a message whose RECEIPT no connection can bring any more, or nothing waits for."""
         if self.messages.pop(message._receipt_id, None) is None:
             return
         self.unconfirmed.release(1, message.body_bytes)
@@ -576,9 +572,9 @@ class Receipts:
 
     # --- everything else --------------------------------------------------------------------------------------------
 
-    def expect(self) -> Receipt:
-        """Enter a frame whose RECEIPT a task will wait for."""
-        receipt = Receipt(self.new_id(), self)
+    def expect(self, receipt_id: str | None = None) -> Receipt:
+        """Enter a frame whose RECEIPT a task will wait for, by default under a new id."""
+        receipt = Receipt(self.new_id() if receipt_id is None else receipt_id, self)
         self.expect_for(receipt.id, receipt)
         return receipt
 

@@ -279,15 +279,12 @@ class Registration:
         self.subscribe_headers = tuple(headers)
         if options.ack is not AckMode.AUTO:
             headers = profile.prefetch(options.prefetch) + headers
-        receipt = connection.receipts.expect() if profile.answers_subscribe else None
-        if receipt is not None:
-            headers.append(("receipt", receipt.id))
-        try:
-            frame = connection.protocol.subscribe(options.id, options.destination, acks.wire_mode, headers=headers)
-        except StompError:
-            if receipt is not None:
-                connection.receipts.forget(receipt.id)
-            raise
+        receipt_id = connection.receipts.new_id() if profile.answers_subscribe else None
+        if receipt_id is not None:
+            headers.append(("receipt", receipt_id))
+        # It may raise, and then no RECEIPT comes.
+        frame = connection.protocol.subscribe(options.id, options.destination, acks.wire_mode, headers=headers)
+        receipt = None if receipt_id is None else connection.receipts.expect(receipt_id)
         self.inbox.attach(connection.gate)
         # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is registered before the frame is sent.
         connection.register(options.id, self)
