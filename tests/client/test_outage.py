@@ -31,6 +31,7 @@ from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.reconnecting import dial_again
+from trio_stomp.session.session import Session
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
 from trio_stomp.types import AckName, ConnectionState, ConnectOptions, Phase, Version
 
@@ -252,7 +253,7 @@ async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepte
     policy = Reconnect(retry_first=True)
     settings = settings_for([broker], reconnect=policy)
     link = await (dial_again(Outage(policy, settings)) if is_first else dial_in_order(settings))
-    async with _Serving(link, settings) as client:
+    async with _Serving(Session(link, settings)) as client:
         broker.faults.now(DropLink())
         await connected_again(client, broker)
 

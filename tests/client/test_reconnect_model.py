@@ -35,6 +35,7 @@ from tests.kit.wire import Ending, Wire, WireEnd
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
 from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.session import Session
 from trio_stomp.session.settings import Settings
 from trio_stomp.transport.urls import Endpoint
 from trio_stomp.types import Command, Frame, Phase
@@ -90,7 +91,7 @@ class World:
         self._leaves = anyio.Event()
         async with anyio.create_task_group() as self._group:
             chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
-            async with _Serving(await dial_in_order(chosen), chosen) as self.client:
+            async with _Serving(Session(await dial_in_order(chosen), chosen)) as self.client:
                 await self._leaves.wait()
             self.group.cancel_scope.cancel()
 

@@ -18,6 +18,7 @@ from tests.kit.wire import Wire
 from trio_stomp import Client, Reconnect, Subscription
 from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.session import Session
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker, DropLink
 from trio_stomp.transport.urls import Endpoint
@@ -142,6 +143,5 @@ def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOption
 async def reconnecting(*hosts: Host | Broker, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
     """A connected client of the first of these hosts that answers."""
     settings = settings_for(hosts, **options)
-    link = await dial_in_order(settings)
-    async with _Serving(link, settings) as client:
+    async with _Serving(Session(await dial_in_order(settings), settings)) as client:
         yield client

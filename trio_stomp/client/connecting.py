@@ -43,15 +43,11 @@ from trio_stomp.session import (
     Credentials,
     HeaderInput,
     Hooks,
-    Link,
-    Outage,
     Reconnect,
     Session,
     Settings,
     add_note,
-    dial_again,
-    dial_in_order,
-    guarded,
+    first_link,
     supervise,
 )
 from trio_stomp.transport import OWN_STREAM, Endpoint
@@ -175,24 +171,13 @@ class _Connecting(AbstractAsyncContextManager[Client]):
     async def __aenter__(self) -> Client:
         require_loop("trio_stomp.connect()")
         settings = Settings.of(self._urls, self._options)
-        self._serving = _Serving(await _dialed(settings), settings, self._serves)
+        self._serving = _Serving(Session(await first_link(settings), settings), self._serves)
         return await self._serving.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         return await self._serving.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
-
-
-async def _dialed(settings: Settings) -> Link:
-    policy = settings.reconnect
-    if policy is None or not policy.retry_first:
-        return await dial_in_order(settings)
-    outage = Outage(policy, settings)
-    link = await dial_again(outage)
-    if outage.attempts > 1:
-        logger.info("connected to %s at attempt %d", link.endpoint, outage.attempts)
-    return link
 
 
 def _opens(
@@ -298,13 +283,13 @@ async def connect_stream(  # noqa: D417  # the decorator adds the others
     try:
         settings = Settings.of(OWN_STREAM, options)
         settings = dataclasses.replace(settings, open_stream=brought)
-        link = await dial_in_order(settings)
+        session = Session(await first_link(settings), settings)
         is_linked = True
     finally:
         # Nothing else closes it after an invalid option, or a cancellation before the first step.
         if not is_linked:
             await anyio.aclose_forcefully(own)
-    async with _Serving(link, settings) as client:
+    async with _Serving(session) as client:
         yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
 
@@ -322,7 +307,7 @@ class _Service:
     async def run(self) -> None:
         """Serve the session until it is over, or this is canceled."""
         try:
-            await guarded(supervise, self._session)
+            await supervise(self._session)
         finally:
             self._has_ended = True
             self._log_unwritten()
@@ -348,13 +333,13 @@ class _Service:
 
 
 class _Serving(AbstractAsyncContextManager[Client]):
-    """The client of a link, and the task in the background that serves it.
+    """The client of a session, and the task in the background that serves it.
 
     No async generator: the garbage collector hands those to the event loop, also where `open` has already warned.
     """
 
-    def __init__(self, link: Link, settings: Settings, serves: _Serves = background) -> None:
-        self._session = session = Session(link, settings)
+    def __init__(self, session: Session, serves: _Serves = background) -> None:
+        self._session = session
         self._service = _Service(session)
         self._background = serves(self._service.run)
 

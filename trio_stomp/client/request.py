@@ -23,7 +23,6 @@ from trio_stomp.session import (
     Connection,
     HeaderInput,
     Message,
-    Observer,
     Parts,
     SendCallback,
     Session,
@@ -32,6 +31,7 @@ from trio_stomp.session import (
     header_pairs,
     renewed,
     send_reply,
+    tracker_of,
 )
 
 __all__ = ["Requests"]
@@ -76,7 +76,6 @@ class _Question(Generic[V]):
         self.answered = anyio.Event()
         self.reply: Message[V] | None = None
         self.error: StompError | None = None
-        self.observer: Observer | None = None
         self.ended: SendCallback | None = None
 
     def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
@@ -94,8 +93,10 @@ class _Question(Generic[V]):
         """Call the hooks, in the task that sent the request."""
         if self.ended is not None:
             self.ended(DeliveryStatus.CONFIRMED if self.reply is not None else DeliveryStatus.UNKNOWN, self.error)
-        if self.observer is not None and self.reply is not None:
-            self.observer.received(self.reply)
+        if self.reply is not None:
+            observer = tracker_of(self.reply).observer
+            if observer is not None:
+                observer.received(self.reply)
 
 
 class Replies:
@@ -152,7 +153,6 @@ class Replies:
     def ask(self, correlation_id: str, message: Parts[bytes | str], question: _Question[V]) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
-        question.observer = connection.observer
         question.ended = ask(connection, message, self.destination, correlation_id)
         self.questions[correlation_id] = question
 

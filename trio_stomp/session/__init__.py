@@ -5,17 +5,14 @@ from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, 
 from trio_stomp.session.body_source import IN_MEMORY, BinaryFile, BodyFile, BodySource, open_source
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.dialing import Link, dial_in_order
-from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
-from trio_stomp.session.hooks import ConnectionInfo, Hooks, Observer, SendCallback, Sending
+from trio_stomp.session.failures import add_note, mark_raised, renewed
+from trio_stomp.session.hooks import ConnectionInfo, Hooks, SendCallback, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
-from trio_stomp.session.reconnect import Outage
-from trio_stomp.session.reconnecting import dial_again, supervise
+from trio_stomp.session.reconnecting import first_link, supervise
 from trio_stomp.session.send import (
-    Prepared,
     ask,
     checked,
     note_torn,
@@ -72,18 +69,14 @@ __all__ = [
     "Hooks",
     "Inbox",
     "Limit",
-    "Link",
     "Message",
     "ModelClass",
     "ObjectDecoder",
-    "Observer",
-    "Outage",
     "OutgoingMessage",
     "Overflow",
     "OverflowName",
     "Parts",
     "Phase",
-    "Prepared",
     "Publication",
     "Receipt",
     "Reconnect",
@@ -110,10 +103,8 @@ __all__ = [
     "close_body",
     "codec_of",
     "completed",
-    "dial_again",
-    "dial_in_order",
+    "first_link",
     "full_jitter",
-    "guarded",
     "header_pairs",
     "limit_of",
     "mark_raised",

@@ -44,16 +44,17 @@ from trio_stomp.session.body_source import BodySource, source_of
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded
+from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.state import Phase
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.receipts import Publication, Receipt
-    from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session
+    from trio_stomp.session.settings import Settings
     from trio_stomp.session.subscription_state import Registration
 
-__all__ = ["dial_again", "supervise"]
+__all__ = ["dial_again", "first_link", "supervise"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -67,12 +68,20 @@ _ALL_SECONDS: Final = 5.0
 
 
 async def supervise(session: Session) -> None:
-    """Serve one connection after the other until the session is over.
+    """Serve one connection after the other until the session is over; never raises.
+
+    Cancellation: the current connection is closed.
+    """
+    await guarded(_serve_all, session)
+
+
+async def _serve_all(session: Session) -> None:
+    """`supervise`.
 
     Raises:
         StompError: There is no next connection.
 
-    Cancellation: the current connection is closed.
+    Cancellation: as `supervise`.
     """
     try:
         await _serve(session, session.connection, restores=False)
@@ -106,7 +115,26 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
             await anyio.aclose_forcefully(connection.stream)
 
 
-# --- the next link ----------------------------------------------------------------------------------------------------
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+async def first_link(settings: Settings) -> Link:
+    """Dial for a new client; with `Reconnect.retry_first`, until a host answers.
+
+    Raises:
+        ConnectError: No host could be connected to.
+        ConnectionLost: A limit of the policy is reached.
+
+    Cancellation: what was opened is closed.
+    """
+    policy = settings.reconnect
+    if policy is None or not policy.retry_first:
+        return await dial_in_order(settings)
+    outage = Outage(policy, settings)
+    link = await dial_again(outage)
+    if outage.attempts > 1:
+        logger.info("connected to %s at attempt %d", link.endpoint, outage.attempts)
+    return link
 
 
 async def _next_link(session: Session) -> Link | None:
