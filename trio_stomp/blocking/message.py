@@ -17,7 +17,7 @@ from trio_stomp.client import Decode, HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Headers
-from trio_stomp.session import ChunkReader, Source, body_of, close_body, tracker_of
+from trio_stomp.session import CHUNK_BYTES, Source, close_body, tracker_of
 
 __all__ = ["Claims", "Message", "taken"]
 
@@ -142,10 +142,9 @@ class Message(Generic[T_co]):
         Returns:
             An iterator of bytes, at most 256 KiB at a time.
         """
-        reader = ChunkReader(body_of(self._inner))
-        while chunk := reader.peek():
-            reader.skip(chunk)
-            yield chunk
+        with self.open_body() as body:
+            while chunk := body.read(CHUNK_BYTES):
+                yield chunk
 
     @documented(AsyncMessage.ack)
     def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None, timeout: float | None = None) -> None:

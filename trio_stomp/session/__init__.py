@@ -8,7 +8,7 @@ from trio_stomp.session.connection import Connection
 from trio_stomp.session.failures import add_note, mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Hooks, SendCallback, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
-from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
+from trio_stomp.session.message import Message, Settlement, Source, close_body
 from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
 from trio_stomp.session.reconnecting import first_link, supervise
@@ -41,20 +41,20 @@ from trio_stomp.session.settings import (
     full_jitter,
     header_pairs,
 )
-from trio_stomp.session.spool import ChunkReader
+from trio_stomp.session.spool import CHUNK_BYTES
 from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 from trio_stomp.session.suspicion import WHY_BROKERS_CLOSE
 
 __all__ = [
+    "CHUNK_BYTES",
     "IN_MEMORY",
     "WHY_BROKERS_CLOSE",
     "AckTracker",
     "BinaryFile",
     "BodyFile",
     "BodySource",
-    "ChunkReader",
     "Codec",
     "CommonOptions",
     "ConnectOptions",
@@ -96,7 +96,6 @@ __all__ = [
     "Window",
     "add_note",
     "ask",
-    "body_of",
     "check_delays",
     "checked",
     "checked_seconds",

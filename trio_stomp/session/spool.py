@@ -27,14 +27,14 @@ from trio_stomp.runtime import in_thread
 if TYPE_CHECKING:
     from trio_stomp.session.buffer import Inbox
 
-__all__ = ["SMALLEST_THRESHOLD", "BodyChunks", "ChunkReader", "SpooledBody", "Spooling", "opened"]
+__all__ = ["CHUNK_BYTES", "SMALLEST_THRESHOLD", "BodyChunks", "SpooledBody", "Spooling", "opened"]
 
 # The reader decodes as much at a time. A body of at most that may be complete at once, and is never offered to a sink.
 SMALLEST_THRESHOLD: Final = 64 * 1024
 # Written to the file at a time: 16 reads, so that changing threads costs little.
 _PORTION_BYTES: Final = 1024 * 1024
 # Read from the file at a time.
-_CHUNK_BYTES: Final = 256 * 1024
+CHUNK_BYTES: Final = 256 * 1024
 
 
 class SpooledBody:
@@ -160,51 +160,29 @@ class _Reader(io.RawIOBase):
 
 def opened(body: bytes | SpooledBody) -> BinaryIO:
     """Return a file object that reads a body from its beginning."""
-    return io.BytesIO(body) if isinstance(body, bytes) else io.BufferedReader(_Reader(body), _CHUNK_BYTES)
-
-
-class ChunkReader:
-    """Reads a body chunk by chunk, in any thread.
-
-    Attributes:
-        needs_thread: Whether `peek` reads from a disk.
-    """
-
-    def __init__(self, body: bytes | SpooledBody) -> None:
-        self._body = body
-        self._position = 0
-        self.needs_thread = not isinstance(body, bytes)
-
-    def peek(self) -> bytes:
-        """Return the next chunk, without passing it; empty at the end."""
-        if isinstance(self._body, bytes):
-            return self._body[self._position : self._position + _CHUNK_BYTES]
-        return self._body.read_at(self._position, _CHUNK_BYTES)
-
-    def skip(self, chunk: bytes) -> None:
-        """Pass a chunk."""
-        self._position += len(chunk)
+    return io.BytesIO(body) if isinstance(body, bytes) else io.BufferedReader(_Reader(body), CHUNK_BYTES)
 
 
 class BodyChunks(AsyncIterator[bytes]):
     """Iterates over a body: ``async for chunk in message.chunks()``."""
 
     def __init__(self, body: bytes | SpooledBody) -> None:
-        self._reader = ChunkReader(body)
+        self._body = body
+        self._position = 0
 
     async def __anext__(self) -> bytes:
         """Read the next chunk.
 
         Cancellation: no chunk was taken.
         """
-        if self._reader.needs_thread:
-            chunk = await in_thread(self._reader.peek)
-        else:
+        if isinstance(self._body, bytes):
             await anyio.lowlevel.checkpoint()
-            chunk = self._reader.peek()
+            chunk = self._body[self._position : self._position + CHUNK_BYTES]
+        else:
+            chunk = await in_thread(self._body.read_at, self._position, CHUNK_BYTES)
         if not chunk:
             raise StopAsyncIteration
-        self._reader.skip(chunk)
+        self._position += len(chunk)
         return chunk
 
 
