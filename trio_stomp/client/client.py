@@ -26,7 +26,7 @@ from trio_stomp.brokers import (
 )
 from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed_many
 from trio_stomp.client.request import Requests
-from trio_stomp.client.subscription import Subscription, open_subscription
+from trio_stomp.client.subscription import Subscribing, Subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
@@ -397,7 +397,7 @@ class Client:
         seconds = limit_of(timeout, self._session.settings.timeout)
         # For dead letters: a pool of workers goes on until it is canceled, however slow the broker is.
         transaction = partial(self.transaction, timeout=inf)
-        manager = open_subscription(self._session, wanted, transaction, codec_of(decode), seconds)
+        manager = Subscribing(self._session, wanted, transaction, codec_of(decode), seconds)
         return with_usage(manager, "subscribe()", "async with client.subscribe(...) as subscription:")
 
     def transaction(self, *, timeout: float | None = None) -> AbstractAsyncContextManager[Transaction]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
 from math import inf
 from types import TracebackType
 from typing import Final, Generic, Self
@@ -45,7 +44,7 @@ from trio_stomp.session import (
     tracker_of,
 )
 
-__all__ = ["Subscription", "open_subscription"]
+__all__ = ["Subscribing", "Subscription"]
 
 # A full checkpoint costs more than decoding a frame, so consumers of a full buffer make one in this many calls.
 _CALLS_PER_CHECKPOINT: Final = 64
@@ -69,16 +68,6 @@ class Subscription(Generic[T_co]):
     them. With ``connect(reconnect=...)`` it survives the loss of a connection: iteration waits for the next connection
     and continues. If the broker refuses it there, it is retried by the same policy.
     """
-
-    _options: SubscriptionOptions
-    _inbox: Inbox
-    _registration: Registration
-    _transaction: OpenTransaction
-    _session: Session
-    _codec: Codec[T_co]
-    _settles: bool
-    _has_warned: bool
-    _settlement: Settlement
 
     # The arguments are the library's own, as those of a Message.
     def __init__(
@@ -456,19 +445,8 @@ class _Messages(Generic[T]):
             raise
 
 
-def open_subscription(
-    session: Session,
-    options: SubscriptionOptions,
-    transaction: OpenTransaction,
-    codec: Codec[T],
-    seconds: float | None,
-) -> AbstractAsyncContextManager[Subscription[T]]:
-    """Open a subscription for the length of an ``async with`` block; `seconds` is the time limit of entering it."""
-    return _Subscribing(session, options, transaction, codec, seconds)
-
-
-class _Subscribing(Generic[T]):
-    """What `open_subscription` returns."""
+class Subscribing(Generic[T]):
+    """Opens a subscription for the length of an ``async with`` block; `seconds` is the time limit of entering it."""
 
     def __init__(
         self,
