@@ -155,21 +155,9 @@ class Message(Generic[T_co]):
         else:
             self._post_ack(timeout)
 
-    reply = blocks(AsyncMessage.reply)
-
     # Waited for, unlike ACK: whether the broker takes it depends on the broker, and refusals are rare.
-    @documented(AsyncMessage.nack)
-    def nack(
-        self,
-        *,
-        requeue: bool | None = None,
-        receipt: bool = False,
-        headers: HeaderInput | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        """Refuse the message. What the broker does with it differs by broker; see ``docs/brokers.md``."""
-        nack = partial(self._inner.nack, requeue=requeue, receipt=receipt, headers=headers)
-        self._calls.call(lambda left: nack(timeout=left), timeout, name="nack")
+    nack = blocks(AsyncMessage.nack)
+    reply = blocks(AsyncMessage.reply)
 
     def __enter__(self) -> Self:
         """Start handling the message: ``with message:``."""

@@ -82,10 +82,7 @@ class Publication:
         """Whether the outcome is final."""
         return self._error is not None if self._sent is None else self._sent.is_settled
 
-    @documented(AsyncPublication.wait)
-    def wait(self, *, timeout: float | None = None) -> None:
-        """Wait until the broker has confirmed it."""
-        self._calls.call(lambda left: self._inner.wait(timeout=left), timeout, name="wait", raises_earlier=False)
+    wait = blocks(AsyncPublication.wait, raises_earlier=False)
 
     @documented(AsyncPublication.wait_settled)
     def wait_settled(self, *, timeout: float | None = None) -> None:

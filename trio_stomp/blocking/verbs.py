@@ -77,13 +77,17 @@ class Shown(Generic[T]):
 
 
 def blocks(
-    verb: Callable[Concatenate[S, P], Coroutine[object, object, T]], *, limited: bool = True
+    verb: Callable[Concatenate[S, P], Coroutine[object, object, T]],
+    *,
+    limited: bool = True,
+    raises_earlier: bool = True,
 ) -> Callable[Concatenate[Facade[S], P], T]:
     """Make the blocking verb of an asynchronous one: it waits for the verb in the loop's thread.
 
     Args:
         verb: A method with a ``timeout=``.
         limited: Whether ``connect(timeout=)`` applies to it.
+        raises_earlier: As in `Calls.call`.
     """
 
     def wait(self: Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -93,7 +97,7 @@ def blocks(
             kwargs["timeout"] = left  # what is left of it
             return verb(self._inner, *args, **kwargs)
 
-        return self._calls.call(begin, timeout, name=verb.__name__)
+        return self._calls.call(begin, timeout, name=verb.__name__, raises_earlier=raises_earlier)
 
     wait.__name__, wait.__qualname__, wait.__module__ = verb.__name__, verb.__qualname__, "trio_stomp.blocking"
     wait.__doc__ = synchronous(inspect.getdoc(verb) or "")
