@@ -113,6 +113,7 @@ class Publisher:
 
         Raises:
             UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            ConnectionLost: The same, where every message was confirmed or has been reported.
             TypeError: Neither `body` nor `json` was given, or both.
             LocalProtocolError: A header is invalid, or an argument sets it already, or `json` cannot be encoded.
             NotSupportedError: The broker does not support an option.
@@ -153,6 +154,7 @@ class Publisher:
 
         Raises:
             UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            ConnectionLost: The same, where every message was confirmed or has been reported.
             LocalProtocolError: A header is invalid; the messages before this one were sent.
             OperationTimeout: There was no room for all of them in time; its `sent` says how many were sent.
 
