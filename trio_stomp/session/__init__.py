@@ -9,7 +9,16 @@ from trio_stomp.session.failures import add_note, mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Hooks, SendCallback, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
 from trio_stomp.session.message import Message, Settlement, Source, close_body
-from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
+from trio_stomp.session.outgoing import (
+    EncodeValue,
+    HeaderInput,
+    OutgoingMessage,
+    Parts,
+    completed,
+    header_pairs,
+    message_of,
+    parts_of,
+)
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
 from trio_stomp.session.reconnecting import first_link, supervise
 from trio_stomp.session.send import (
@@ -34,12 +43,10 @@ from trio_stomp.session.settings import (
     CommonOptions,
     ConnectOptions,
     Credentials,
-    HeaderInput,
     Reconnect,
     Settings,
     check_delays,
     full_jitter,
-    header_pairs,
 )
 from trio_stomp.session.spool import CHUNK_BYTES
 from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, StateChanges

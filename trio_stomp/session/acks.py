@@ -24,7 +24,7 @@ from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.session.hooks import Observer
 from trio_stomp.session.limits import Limit, limit_of
 from trio_stomp.session.message import Message, Settlement
-from trio_stomp.session.settings import HeaderInput, header_pairs
+from trio_stomp.session.outgoing import HeaderInput, header_pairs
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection

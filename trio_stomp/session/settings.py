@@ -38,12 +38,10 @@ __all__ = [
     "CommonOptions",
     "ConnectOptions",
     "Credentials",
-    "HeaderInput",
     "Reconnect",
     "Settings",
     "check_delays",
     "full_jitter",
-    "header_pairs",
 ]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
