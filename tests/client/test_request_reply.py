@@ -154,6 +154,14 @@ async def test_request_when_there_is_no_connection_in_time_then_it_says_that_not
             await client.request("/queue/double", "2", timeout=3)
 
 
+async def test_request_when_the_broker_does_not_answer_subscribe_then_the_error_does_not_blame_the_connection(
+    broker: Broker, client: Client
+) -> None:
+    broker.faults.now(SwallowReceipts())
+    with pytest.raises(RequestTimeout, match="within 3 s; it was not sent, because the broker has not answered"):
+        await client.request("/queue/double", "1", timeout=3, reply_to="/queue/mine")
+
+
 async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the_next_may_try_again() -> None:
     async with client_of("ActiveMQ/6.1") as (client, broker):
 

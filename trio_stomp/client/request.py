@@ -253,8 +253,12 @@ class Requests:
                 with replies.connection.awaiting_reply():
                     await question.answered.wait()
             if question.reply is None and question.error is None:
-                where = "" if replies is not None else "; there was no connection to send it on"
-                msg = f"no reply to the request to {destination!r} within {seconds:g} s{where}"
+                why = ""
+                if replies is None and self._session.takes_frames:
+                    why = "; it was not sent, because the broker has not answered the SUBSCRIBE for replies"
+                elif replies is None:
+                    why = "; there was no connection to send it on"
+                msg = f"no reply to the request to {destination!r} within {seconds:g} s{why}"
                 question.error = RequestTimeout(msg)
         finally:
             if replies is not None:
