@@ -21,9 +21,9 @@ __all__ = ["Acks", "Message", "Settlement", "Source", "body_of", "close_body"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
-# Type of `value`; object without `decode=`.
 # The type of `json=`.
 J = TypeVar("J")
+# Type of `value`; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
 D = TypeVar("D")
 

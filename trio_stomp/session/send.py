@@ -34,14 +34,10 @@ from trio_stomp.session.receipts import Encode, Publication, Window, unconfirmed
 from trio_stomp.session.session import Session
 
 __all__ = [
-    "Outgoing",
-    "Prepared",
     "ask",
     "checked",
-    "encode",
     "note_torn",
     "note_unconfirmed",
-    "outgoing",
     "own_header",
     "post",
     "post_source",
