@@ -252,8 +252,12 @@ async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepte
     broker.faults.plan(AnswerConnect(error=words), skip=0 if is_first else 1, connections=20)
     policy = Reconnect(retry_first=True)
     settings = settings_for([broker], reconnect=policy)
-    link = await (dial_again(Outage(policy, settings)) if is_first else dial_in_order(settings))
-    async with _Serving(Session(link, settings)) as client:
+
+    async def dialed() -> Session:
+        link = await (dial_again(Outage(policy, settings)) if is_first else dial_in_order(settings))
+        return Session(link, settings)
+
+    async with _Serving(dialed) as client:
         broker.faults.now(DropLink())
         await connected_again(client, broker)
 

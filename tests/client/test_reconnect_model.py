@@ -91,7 +91,11 @@ class World:
         self._leaves = anyio.Event()
         async with anyio.create_task_group() as self._group:
             chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
-            async with _Serving(Session(await dial_in_order(chosen), chosen)) as self.client:
+
+            async def dialed() -> Session:
+                return Session(await dial_in_order(chosen), chosen)
+
+            async with _Serving(dialed) as self.client:
                 await self._leaves.wait()
             self.group.cancel_scope.cancel()
 

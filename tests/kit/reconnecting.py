@@ -143,5 +143,9 @@ def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOption
 async def reconnecting(*hosts: Host | Broker, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
     """A connected client of the first of these hosts that answers."""
     settings = settings_for(hosts, **options)
-    async with _Serving(Session(await dial_in_order(settings), settings)) as client:
+
+    async def dialed() -> Session:
+        return Session(await dial_in_order(settings), settings)
+
+    async with _Serving(dialed) as client:
         yield client

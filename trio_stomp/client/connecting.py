@@ -158,26 +158,14 @@ def connect(
     """
     # Each option has the name of its argument; a test compares the names and the defaults.
     options = dict(locals())
-    manager = _Connecting(options.pop("urls"), options, _serves.get())
+    manager = _Serving(partial(_dialed, options.pop("urls"), options), _serves.get())
     return with_usage(manager, "connect()", "async with trio_stomp.connect(...) as client:")
 
 
-class _Connecting(AbstractAsyncContextManager[Client]):
-    def __init__(self, urls: str | Sequence[str], options: Mapping[str, object], serves: _Serves) -> None:
-        self._urls = urls
-        self._options = options
-        self._serves = serves
-
-    async def __aenter__(self) -> Client:
-        require_loop("trio_stomp.connect()")
-        settings = Settings.of(self._urls, self._options)
-        self._serving = _Serving(Session(await first_link(settings), settings), self._serves)
-        return await self._serving.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._serving.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
+async def _dialed(urls: str | Sequence[str], options: Mapping[str, object]) -> Session:
+    require_loop("trio_stomp.connect()")
+    settings = Settings.of(urls, options)
+    return Session(await first_link(settings), settings)
 
 
 def _opens(
@@ -279,17 +267,19 @@ async def connect_stream(  # noqa: D417  # the decorator adds the others
         await anyio.lowlevel.checkpoint()
         return own
 
-    is_linked = False
-    try:
-        settings = Settings.of(OWN_STREAM, options)
-        settings = dataclasses.replace(settings, open_stream=brought)
-        session = Session(await first_link(settings), settings)
-        is_linked = True
-    finally:
-        # Nothing else closes it after an invalid option, or a cancellation before the first step.
-        if not is_linked:
-            await anyio.aclose_forcefully(own)
-    async with _Serving(session) as client:
+    async def dialed() -> Session:
+        is_linked = False
+        try:
+            settings = dataclasses.replace(Settings.of(OWN_STREAM, options), open_stream=brought)
+            session = Session(await first_link(settings), settings)
+            is_linked = True
+        finally:
+            # Nothing else closes it after an invalid option, or a cancellation before the first step.
+            if not is_linked:
+                await anyio.aclose_forcefully(own)
+        return session
+
+    async with _Serving(dialed) as client:
         yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
 
@@ -336,20 +326,26 @@ class _Serving(AbstractAsyncContextManager[Client]):
     """The client of a session, and the task in the background that serves it.
 
     No async generator: the garbage collector hands those to the event loop, also where `open` has already warned.
+
+    Args:
+        dial: Makes the session.
+        serves: Runs the task.
     """
 
-    def __init__(self, session: Session, serves: _Serves = background) -> None:
-        self._session = session
-        self._service = _Service(session)
-        self._background = serves(self._service.run)
+    def __init__(self, dial: Callable[[], Awaitable[Session]], serves: _Serves = background) -> None:
+        self._dial = dial
+        self._serves = serves
 
     async def __aenter__(self) -> Client:
+        self._session = session = await self._dial()
+        service = _Service(session)
+        self._background = self._serves(service.run)
         try:
             stop = await self._background.__aenter__()
         except BaseException:
-            self._session.close()
+            session.close()
             raise
-        return Client(self._session, partial(self._service.abandon, stop))
+        return Client(session, partial(service.abandon, stop))
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
