@@ -232,6 +232,28 @@ async def test_late_when_another_subscription_is_open_then_refused_through_that_
         other.set()
 
 
+async def test_transaction_when_aborted_after_a_subscription_was_left_then_its_message_is_refused_too() -> None:
+    """It was promised to the transaction when the subscription gave back what it held."""
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+        other = await subscribed(peer, client, nursery, "/queue/b", "other")
+
+        async def consume() -> None:
+            async with client.transaction() as transaction:
+                async with client.subscribe("/queue/a", id="mine") as subscription:
+                    await transaction.ack(await anext(subscription))
+                transaction.abort()
+
+        nursery.start_soon(consume)
+        await peer.expect(Command.BEGIN)
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="mine"))
+        await deliver(peer, "mine", 1)
+        for command in (Command.ACK, Command.UNSUBSCRIBE, Command.ABORT):
+            await peer.expect(command)
+        with trio.fail_after(10):
+            assert (await refused(peer)).headers["id"] == f"T_other@@{SESSION}@@1"
+        other.set()
+
+
 async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and_goes() -> None:
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         await left(peer, client, nursery)

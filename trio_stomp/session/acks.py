@@ -295,6 +295,10 @@ class AckTracker:
     def reopen(self, message: Message) -> None:
         """Open a message again because its transaction was not committed."""
         message._settlement = Settlement.UNSETTLED
+        if self.closed:
+            # It was promised to the transaction when its subscription was left, and so was not requeued.
+            self.connection.unsubscribing.late_message(message.headers, self._id)
+            return
         self._open[message.sequence] = message
         self._open = dict(sorted(self._open.items()))
 
