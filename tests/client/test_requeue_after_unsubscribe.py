@@ -15,7 +15,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.loops import on_loops
-from trio_stomp import BrokerError, Client, NotSupportedError
+from trio_stomp import BrokerError, Client, NotSupportedError, SubscriptionOverflow
 from trio_stomp.session.connection import Left
 from trio_stomp.session.requeue_after_unsubscribe import RequeueAfterUnsubscribe
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
@@ -230,6 +230,24 @@ async def test_late_when_another_subscription_is_open_then_refused_through_that_
         assert numbers == [f"T_other@@{SESSION}@@1", f"T_other@@{SESSION}@@2"]
         assert client.statistics().messages_unroutable == 2
         other.set()
+
+
+async def test_overflow_when_messages_wait_then_they_are_refused_with_the_subscription() -> None:
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+
+        async def subscribe() -> None:
+            with pytest.raises(SubscriptionOverflow):
+                async with client.subscribe("/queue/a", id="mine", prefetch=2, overflow="error"):
+                    await trio.sleep(1)
+
+        nursery.start_soon(subscribe)
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="mine"))
+        for number in (1, 2, 3):
+            await deliver(peer, "mine", number)
+        refusals = [Command.NACK] * 3
+        with trio.fail_after(10):
+            for command in (Command.BEGIN, *refusals, Command.UNSUBSCRIBE, Command.COMMIT):
+                await peer.expect(command)
 
 
 async def test_transaction_when_aborted_after_a_subscription_was_left_then_its_message_is_refused_too() -> None:

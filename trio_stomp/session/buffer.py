@@ -245,8 +245,9 @@ class Inbox:
 
     def break_off(self, error: StompError) -> None:
         """End it with an error of this side, and unsubscribe."""
-        self.fail(error, keep=False)
+        # First, while the messages are here: a broker may have to be told which of them to redeliver.
         self._on_overflow()
+        self.fail(error, keep=False)
 
     def wake(self) -> None:
         """Wake as many consumers as there are messages."""
