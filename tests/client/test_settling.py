@@ -81,6 +81,20 @@ async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscripti
             assert broker.unacknowledged("/queue/a") == 1
 
 
+async def test_client_mode_when_a_frame_cannot_be_encoded_then_no_other_one_is_sent() -> None:
+    async with client_of("RabbitMQ/3.10.8") as (client, broker):
+        await fill(client, "/queue/a", 2)
+        async with client.subscribe("/queue/a", ack="client") as subscription:
+            messages = [await anext(subscription) for _ in range(2)]
+            with pytest.raises(LocalProtocolError):
+                await messages[1].ack(headers={"x-own": "\0"})
+            await client.send("/queue/b", b"", receipt=True)
+            assert {message.settlement for message in messages} == {Settlement.UNSETTLED}
+            assert broker.statistics().received[Command.ACK] == 0
+            await messages[1].ack(receipt=True)
+            assert broker.unacknowledged("/queue/a") == 0
+
+
 async def test_client_mode_when_rabbitmq_and_1_0_then_one_subscription_of_a_connection_may_use_it() -> None:
     async with client_of("RabbitMQ/3.10.8", versions=["1.0"]) as (client, _):
         await fill(client, "/queue/a", 2)

@@ -1,4 +1,4 @@
-"""Which messages may be settled, and the one way out for ACK and NACK.
+"""Which messages may be settled, and the way out for ACK and NACK.
 
 Theory of operation. An `AckTracker` keeps the unsettled messages of one subscription on one connection. Whatever
 settles a message goes through it: `Message.ack` and `Message.nack`, ``async with message``, `Subscription.ack_up_to`,
@@ -6,7 +6,7 @@ worker pools, and transactions by way of `TransactedAcks`.
 
 Two tables decide. `_LEGAL` says whether a verb may be used, by the state of the message, the verb and the version of
 STOMP, and for a NACK by what the broker would do with it (`_NACK`). `_REACH` says which messages the verb settles and
-how many frames that takes, by the ack mode and the verb. Then `AckTracker._send` writes the frame.
+how many frames that takes, by the ack mode and the verb.
 """
 # ruff: noqa: SLF001  # a message and its tracker share state that users must not touch
 # pyright: reportPrivateUsage=false
@@ -181,7 +181,7 @@ class AckTracker:
         connection = self.connection
         if message._settlement is not _UNSETTLED or self.closed or not self._is_plain or not connection.goes_at_once():
             return False
-        self._send(message, _ACK, _NOTHING, None)
+        connection.post(connection.protocol.acknowledge(_ACK, message._frame.headers, self._id))
         message._settlement = _ACKED
         self._open.pop(message.sequence, None)
         return True
@@ -260,10 +260,22 @@ class AckTracker:
         if command is not _ACK:
             for each in settled:
                 self._require_legal(each, command, requeue=requeue)
+        connection = self.connection
         choice = _NOTHING if requeue is None else self.profile.requeue(requeue)
-        for each in settled if reach is not _ALL else (message,):
-            # `requeue` is for every message; headers of the user's, and a receipt, only for the last.
-            self._send(each, command, (*choice, *headers) if each is message else choice, transaction)
+        # All before the first is sent, because one may be impossible to encode.
+        frames = [
+            connection.protocol.acknowledge(
+                command,
+                each.headers,
+                self._id,
+                # `requeue` is for every message; headers of the user's, and a receipt, only for the last.
+                headers=(*choice, *headers) if each is message else choice,
+                transaction=transaction,
+            )
+            for each in (settled if reach is not _ALL else (message,))
+        ]
+        for frame in frames:
+            connection.post(frame)
         outcome = _ACKED if command is _ACK else _NACKED
         settlement = outcome if transaction is None else Settlement.IN_TRANSACTION
         for each in settled:
@@ -278,17 +290,6 @@ class AckTracker:
         return [
             each for each in self._open.values() if each.sequence <= message.sequence and each._settlement is _UNSETTLED
         ]
-
-    def _send(
-        self, message: Message, command: Command, headers: Sequence[tuple[str, str]], transaction: str | None
-    ) -> None:
-        """Write the frame of an ACK or NACK: the one way out."""
-        connection = self.connection
-        connection.post(
-            connection.protocol.acknowledge(
-                command, message.headers, self._id, headers=headers, transaction=transaction
-            )
-        )
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
