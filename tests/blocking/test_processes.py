@@ -404,6 +404,40 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
 
 
 @NEEDS_FORK
+def test_client_when_used_in_a_thread_of_a_forked_process_then_says_what_to_do(broker: ThreadedBroker, run: Run) -> None:
+    """Such a thread may have the identifier that the client's own thread has in the parent."""
+    done = run(
+        """
+        client = trio_stomp.blocking.open(url)
+        subscription = client.subscribe("/queue/other").__enter__()
+
+        def use():
+            for verb in (lambda: client.send(QUEUE, b"lost", receipt=True), lambda: next(subscription)):
+                try:
+                    verb()
+                except Exception as error:
+                    print(type(error).__name__, error)
+            client.close()
+
+        if os.fork() == 0:
+            thread = threading.Thread(target=use)
+            thread.start()
+            thread.join()
+            sys.exit(5)
+        _, status = os.wait()
+        client.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        status=5,
+    )
+
+    said = done.output.splitlines()
+    assert len(said) == 2
+    assert all(line.startswith("ConnectionClosed this client was opened before os.fork()") for line in said), said
+    assert bodies(broker) == []
+
+
+@NEEDS_FORK
 def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: ThreadedBroker, run: Run) -> None:
     run(
         """

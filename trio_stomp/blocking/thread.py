@@ -209,7 +209,8 @@ class LoopThread:
     @property
     def is_current(self) -> bool:
         """Whether this very thread runs now."""
-        return threading.get_ident() == self._ident
+        # In a forked process, a new thread may get the same identifier: its stack is where that of this one was.
+        return threading.get_ident() == self._ident and not self.forked
 
     @property
     def can_be_awaited(self) -> bool:
