@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str", "shown"]
+__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str", "shown", "wrong_header"]
 
 _SPACE: Final = 0x20
 # An argument in the wrong place may be a body of any size.
@@ -65,6 +65,14 @@ def shown(value: object) -> str:
     """A value that a program has passed, as errors show it."""
     text = safe_repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... of type {type(value).__name__}"
+
+
+def wrong_header(name: object, value: object) -> str:
+    """What errors say of a header whose name or value is not text; the value may be secret, and is not shown."""
+    kind, wrong = ("value", value) if isinstance(name, str) else ("name", name)
+    # str() would make the texts "None" and "b'...'" of these.
+    advice = "use .decode()" if isinstance(wrong, bytes) else "leave the header out" if wrong is None else "use str()"
+    return f"header {name!r}: name and value must be str, got a {kind} of type {type(wrong).__name__}; {advice}"
 
 
 def name_of(function: object) -> str:

@@ -142,7 +142,9 @@ async def test_outgoing_when_body_is_neither_then_error_says_what_to_do(client: 
     ("options", "why"),
     [
         ({"headers": {"a": 5}}, "name and value must be str, got a value of type int; use str()"),
-        ({"headers": [(1, "a")]}, "name and value must be str"),
+        ({"headers": [(1, "a")]}, "header 1: name and value must be str, got a name of type int; use str()"),
+        ({"headers": {"a": None}}, "name and value must be str, got a value of type NoneType; leave the header out"),
+        ({"headers": {"a": b"5"}}, "name and value must be str, got a value of type bytes; use .decode()"),
         ({"headers": {"receipt": "r"}}, "is set by the call itself: use receipt=True"),
         ({"headers": [("transaction", "t")]}, "is set by the call itself: use the methods of client.transaction()"),
         ({"headers": {"destination": "/queue/b"}}, "is set by an argument of the call"),

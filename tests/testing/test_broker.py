@@ -159,8 +159,12 @@ async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(broke
         ),
         (memoryview(b"x"), (), "a body must be bytes or str, got a value of type memoryview"),
         ("x", [("n", 1)], "header 'n': name and value must be str, got a value of type int; use str()"),
-        ("x", [(1, "n")], "header 1: name and value must be str"),
-        ("x", {"n": None}, "header 'n': name and value must be str, got a value of type NoneType; use str()"),
+        ("x", [(1, "n")], "header 1: name and value must be str, got a name of type int; use str()"),
+        (
+            "x",
+            {"n": None},
+            "header 'n': name and value must be str, got a value of type NoneType; leave the header out",
+        ),
     ],
 )
 async def test_publish_when_given_what_no_message_can_have_then_refused_and_the_broker_goes_on(

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, require_destination, send_options
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.printable import shown
+from trio_stomp.printable import shown, wrong_header
 from trio_stomp.runtime import called
 
 __all__ = [
@@ -69,8 +69,7 @@ def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
 
 def _require_sendable(name: object, value: object) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
-        msg = f"header {name!r}: name and value must be str, got a value of type {type(value).__name__}; use str()"
-        raise LocalProtocolError(msg)
+        raise LocalProtocolError(wrong_header(name, value))
     if name in _SET_BY_CALLS:
         msg = f"header {name!r} is set by the call itself: {_SET_BY_CALLS[name]}"
         raise LocalProtocolError(msg)

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.printable import one_line
+from trio_stomp.printable import one_line, wrong_header
 from trio_stomp.protocol import Headers
 from trio_stomp.runtime import (
     ByteStream,
@@ -416,9 +416,7 @@ def _pairs(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> list[tuple
     checked: list[tuple[str, str]] = []
     for name, value in pairs:
         if not isinstance(name, str) or not isinstance(value, str):
-            raise LocalProtocolError(
-                f"header {name!r}: name and value must be str, got a value of type {type(value).__name__}; use str()"
-            )
+            raise LocalProtocolError(wrong_header(name, value))
         checked.append((name, value))
     return checked
 
