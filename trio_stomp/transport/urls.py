@@ -244,6 +244,9 @@ class Endpoint:
             _refuse_other_forms(url)
         parts = UrlParts.of(url, "broker URL", _EXPECTED)
         scheme = _SCHEMES.get(parts.scheme)
+        if not parts.scheme:
+            msg = f"the broker URL has no scheme; put stomp:// before the host, or stomps:// for TLS; {_EXPECTED}"
+            raise LocalProtocolError(msg if url else f"the broker URL is empty; {_EXPECTED}")
         if scheme is None:
             raise LocalProtocolError(f"the broker URL has scheme {parts.scheme!r}; {_EXPECTED}")
         _check(parts, scheme.transport)
