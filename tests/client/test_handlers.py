@@ -88,6 +88,16 @@ def _right(service: RightService) -> dict[str, object]:
     }
 
 
+async def test_work_when_given_what_an_async_function_returns_then_error_says_what_to_write(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def handle(_message: object) -> None: ...
+
+    async with client.subscribe("/queue/idle") as jobs:
+        with pytest.raises(TypeError, match=r"write work\(handle\), not work\(handle\(\.\.\.\)\)"), trio.fail_after(1):
+            await jobs.work(handle(None))  # type: ignore[arg-type]  # the mistake
+
+
 @pytest.mark.parametrize("name", _right(RightService()))
 async def test_work_when_the_handler_is_async_of_any_kind_then_it_is_awaited(client: Client, name: str) -> None:
     service = RightService()

@@ -35,6 +35,11 @@ def require_async(handler: object) -> None:
     function = _called(handler)
     if inspect.iscoroutinefunction(function):
         return
+    if inspect.iscoroutine(handler):
+        # Closed, or Python would warn that it was never awaited.
+        handler.close()
+        name = handler.__name__
+        raise TypeError(f"work() needs an async function as its handler: write work({name}), not work({name}(...))")
     if not callable(handler):
         raise TypeError(f"work() needs an async function as its handler, got {name_of(handler)}")
     if isinstance(function, FunctionType):
