@@ -404,7 +404,9 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
 
 
 @NEEDS_FORK
-def test_client_when_used_in_a_thread_of_a_forked_process_then_says_what_to_do(broker: ThreadedBroker, run: Run) -> None:
+def test_client_when_used_in_a_thread_of_a_forked_process_then_says_what_to_do(
+    broker: ThreadedBroker, run: Run
+) -> None:
     """Such a thread may have the identifier that the client's own thread has in the parent."""
     done = run(
         """

@@ -56,6 +56,7 @@ def requested(client: Client, *args: object, **options: object) -> None:
     [
         ((None, b""), {}, "destination must be a str such as '/queue/orders', got None"),
         (([QUEUE], b""), {}, "destination must be a str such as '/queue/orders', got "),
+        (("", b""), {}, "destination must be a str such as '/queue/orders', got ''"),
         ((QUEUE, b""), {"persistent": "false"}, "persistent must be True or False, got 'false'"),
         ((QUEUE, b""), {"ttl": "5"}, "ttl must be a number of seconds, more than 0, got '5'"),
         ((QUEUE, b""), {"headers": "a:b"}, "headers must be a mapping .*, got a value of type str"),
@@ -124,6 +125,7 @@ async def not_plain(_message: Message) -> str:  # noqa: ASYNC124  # what is refu
         ({"retry": True}, r"retry must be a Retry, such as Retry\(attempts=3\), got True"),
         ({"key": 5}, "key must be the name of a header, or a plain .* function of the message, got 5"),
         ({"dead_letter": 5}, "dead_letter must be a destination, or a plain .* function of the message, got 5"),
+        ({"dead_letter": ""}, "dead_letter must be a destination, or a plain .* function of the message, got ''"),
         ({"dead_letter": not_plain}, "dead_letter must be .* plain .* function .*, got <function not_plain"),
         ({"around": 5}, "around must be a list of functions of the message that return context managers, got 5"),
     ],

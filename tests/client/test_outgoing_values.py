@@ -91,6 +91,8 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], type[Exception], str]] 
     ((None, b"1"), {}, LocalProtocolError, "^destination must be a str such as '/queue/orders', got None$"),
     (([QUEUE], b"1"), {}, LocalProtocolError, r"^destination must be a str such as '/queue/orders', got \['/queue/"),
     ((None,), {"json": 1}, LocalProtocolError, "destination must be a str .*, got None"),
+    (("", b"1"), {}, LocalProtocolError, "^destination must be a str such as '/queue/orders', got ''$"),
+    (("", "č"), {"persistent": True}, LocalProtocolError, "destination must be a str .*, got ''"),
     ((b"1" * 1000, QUEUE), {}, LocalProtocolError, "destination must be a str .*, got b'1{78}... of type bytes$"),
     ((QUEUE, b"1"), {"persistent": "false"}, LocalProtocolError, "^persistent must be True or False, got 'false'$"),
     ((QUEUE, "č"), {"persistent": 1, "headers": [("a", "b")]}, LocalProtocolError, "persistent must be .*, got 1"),

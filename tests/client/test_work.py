@@ -461,6 +461,7 @@ async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(br
         ({"retry": True}, r"retry must be a Retry, such as Retry\(attempts=3\), got True"),
         ({"key": 5}, "key must be the name of a header, or a plain .* function of the message, got 5"),
         ({"dead_letter": 5}, "dead_letter must be a destination, or a plain .* function of the message, got 5"),
+        ({"dead_letter": ""}, "dead_letter must be a destination, or a plain .* function of the message, got ''"),
         ({"around": 5}, "around must be a list of functions of the message that return context managers, got 5"),
         ({"around": "trace"}, "around must be a list of functions .*, got 'trace'"),
     ],

@@ -58,6 +58,7 @@ WRONG: dict[str, tuple[Callable[[Client], Awaitable[object]], str]] = {
         lambda client: subscribed(client, None),
         "^destination must be a str such as '/queue/orders', got None$",
     ),
+    "subscribe, empty": (lambda client: subscribed(client, ""), "destination must be .*, got ''"),
     "subscribe, list": (lambda client: subscribed(client, [QUEUE]), r"destination must be .*, got \['/queue/orders'\]"),
     "request, reply_to": (
         lambda client: client.request(QUEUE, b"", timeout=1, reply_to=5),  # type: ignore[arg-type]  # wrong on purpose
@@ -93,6 +94,7 @@ WRONG: dict[str, tuple[Callable[[Client], Awaitable[object]], str]] = {
         lambda client: client.send(QUEUE, Path(__file__), receipt="r-1"),  # type: ignore[arg-type]  # wrong on purpose
         "receipt must be True or False, got 'r-1'",
     ),
+    "send a file, empty destination": (lambda client: client.send("", Path(__file__)), "destination must be .* got ''"),
     "send a file, destination": (lambda client: client.send(None, Path(__file__)), "destination must be .* got None"),  # type: ignore[arg-type]  # wrong on purpose
     "send, length": (
         lambda client: client.send(QUEUE, pieces_of(b"1"), content_length="1"),  # type: ignore[arg-type]  # wrong on purpose

@@ -56,8 +56,11 @@ def require_str(name: str, value: object) -> None:
 
 
 def require_destination(value: object, name: str = "destination") -> None:
-    """Refuse a destination that is no text, such as the None of an unset environment variable."""
-    require(isinstance(value, str), name, "a str such as '/queue/orders'", value)
+    """Refuse a destination that is no text, or empty: what an unset environment variable gives.
+
+    Brokers lose a message to the empty destination (Artemis), or close the connection (ActiveMQ Classic).
+    """
+    require(isinstance(value, str) and value != "", name, "a str such as '/queue/orders'", value)
 
 
 def require_whole(name: str, value: object, least: int = 1, or_none: str = "") -> None:

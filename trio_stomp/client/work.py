@@ -213,7 +213,7 @@ def check_work(
     function = "a plain (not async) function of the message"
     require(key is None or isinstance(key, str) or is_plain(key), "key", f"the name of a header, or {function}", key)
     require(retry is None or isinstance(retry, Retry), "retry", "a Retry, such as Retry(attempts=3)", retry)
-    is_valid = dead_letter is None or isinstance(dead_letter, str) or is_plain(dead_letter)
+    is_valid = dead_letter is None or (dead_letter != "" if isinstance(dead_letter, str) else is_plain(dead_letter))
     require(is_valid, "dead_letter", f"a destination, or {function}", dead_letter)
     expected = "a list of functions of the message that return context managers"
     require(_are_functions(around), "around", expected, around)

@@ -60,7 +60,7 @@ def plain_head(
 @lru_cache(maxsize=256)
 def _start(destination: str, content_type: str | None) -> bytes | None:
     """The head up to the headers of the caller, or None."""
-    if content_type is not None and not is_mime_type(content_type):
+    if not destination or (content_type is not None and not is_mime_type(content_type)):
         return None
     values = [destination] if content_type is None else [destination, content_type]
     try:

@@ -19,7 +19,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from trio_stomp.brokers import REPLY_PREFIXES, Pairs, Profile, SendOptions, require_bool, require_options
+from trio_stomp.brokers import (
+    REPLY_PREFIXES,
+    Pairs,
+    Profile,
+    SendOptions,
+    require_bool,
+    require_destination,
+    require_options,
+)
 from trio_stomp.errors import DeliveryStatus, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, text_encoding
@@ -510,12 +518,13 @@ def outgoing(message: Parts[object], profile: Profile) -> Outgoing:
     """Encode a body by its Python type: bytes as they are, str as text, in UTF-8 or the charset of its content-type.
 
     Raises:
-        LocalProtocolError: The body is of another type, the charset lacks one of its characters, the content-type is
-            not a MIME type or is given twice, or an option is invalid.
+        LocalProtocolError: The destination is empty, the body is of another type, the charset lacks one of its
+            characters, the content-type is not a MIME type or is given twice, or an option is invalid.
         NotSupportedError: The broker does not support an option, or would drop or damage this body.
         TypeError: There is no such option.
     """
-    _, body, headers, content_type, options = message
+    destination, body, headers, content_type, options = message
+    require_destination(destination)
     pairs = header_pairs(headers)
     given = _content_type(pairs)
     if given is not None:
