@@ -159,6 +159,35 @@ async def test_stream_offset_when_it_is_no_place_then_refused_at_the_call(offset
             client.subscribe("/amq/queue/s", stream_offset=offset)  # type: ignore[arg-type]  # what is refused
 
 
+PREFETCH_HEADERS = {
+    "trio-stomp-testing/1": "prefetch-count",
+    "RabbitMQ/4.1.4": "prefetch-count",
+    "ActiveMQ/6.1": "activemq.prefetchSize",
+    "ActiveMQ-Artemis/2.44.0": "consumer-window-size",
+}
+
+
+@pytest.mark.parametrize("server", PREFETCH_HEADERS)
+async def test_subscribe_when_headers_hold_the_prefetch_then_refused_because_the_first_of_two_would_count(
+    server: str,
+) -> None:
+    header = PREFETCH_HEADERS[server]
+    async with connected(server) as (client, _):
+        with pytest.raises(LocalProtocolError, match=f"^header '{header}' is set by the call itself: use prefetch=$"):
+            client.subscribe("/queue/other", headers={header: "1"})
+        # There the client asks for no prefetch.
+        async with client.subscribe("/queue/other", headers={header: "1"}, ack="auto"):
+            pass
+
+
+async def test_subscribe_when_headers_hold_what_an_option_sets_then_refused() -> None:
+    async with connected("ActiveMQ/6.1") as (client, _):
+        with pytest.raises(LocalProtocolError, match="the header 'selector' is given twice: in headers= and by an opt"):
+            client.subscribe("/queue/other", selector="a = 1", headers={"selector": "a = 2"})
+        async with client.subscribe("/queue/other", headers={"selector": "a = 2"}):
+            pass
+
+
 @pytest.mark.parametrize("options", [{"browse": None}, {"no_local": 0}, {"id": None}])
 async def test_subscribe_when_an_option_is_false_in_another_way_then_it_means_the_default(
     options: dict[str, object],

@@ -341,7 +341,7 @@ class Client:
                 the broker has for it, and bounds the buffer. In auto mode, and for brokers without such a header, it
                 only bounds the buffer.
             id: Subscription id. Default: generated.
-            headers: More headers for SUBSCRIBE.
+            headers: More headers for SUBSCRIBE, except those that an argument sets.
             overflow: What to do when the buffer is full and the broker continues to send: ``wait`` (stop reading),
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
             decode: Turns a body into `Message.value`: a function of bytes such as ``json.loads``, a Pydantic model

@@ -97,7 +97,7 @@ class SubscriptionOptions:
 
         Raises:
             NotSupportedError: The broker does not support an option, or not in that version.
-            LocalProtocolError: An option is invalid at that broker.
+            LocalProtocolError: An option is invalid at that broker, or sets a header that is in `headers` too.
         """
         if not profile.acknowledges and self.ack is not AckMode.AUTO:
             raise NotSupportedError(
@@ -114,7 +114,21 @@ class SubscriptionOptions:
                 f"a durable subscription at {profile.name} belongs to a client-id, and the connection has none. Use "
                 "connect(..., headers={'client-id': ...}), with the same id each time"
             )
+        self._require_once(profile, features)
         return [*features, *self.headers]
+
+    def _require_once(self, profile: Profile, features: Pairs) -> None:
+        # The first of repeated headers counts, so that of the program would have no effect.
+        given = {name for name, _ in self.headers}
+        prefetch = () if self.ack is AckMode.AUTO else profile.prefetch(self.prefetch)
+        for name, _ in prefetch:
+            if name in given:
+                raise LocalProtocolError(f"header {name!r} is set by the call itself: use prefetch=")
+        for name, _ in features:
+            if name in given:
+                raise LocalProtocolError(
+                    f"the header {name!r} is given twice: in headers= and by an option; leave out one"
+                )
 
     @property
     def name(self) -> str:
