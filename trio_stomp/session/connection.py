@@ -699,8 +699,12 @@ class Connection:
         if self.observer is not None:
             self.observer.disconnected(failure)
         self.receipts.lose_all(failure, keep_messages=followed)
-        for registered in list(self.registered.values()):
+        for subscription_id, registered in list(self.registered.items()):
             registered.connection_ended(failure, outlived=followed)
+            if not registered.inbox.keeps_after_loss:
+                # What the same chunk still holds would be settled on the next connection. RabbitMQ reads the delivery
+                # tag of an ACK alone, so that would settle another message.
+                self.inboxes.pop(subscription_id, None)
         self.counters.bytes_unsent += self.outbox.waiting_bytes
         self.outbox.close()
         self.ended.set()

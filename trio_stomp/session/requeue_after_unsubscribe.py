@@ -223,7 +223,7 @@ def unsubscribing_at(profile: Profile) -> Unsubscribing:
 
 def _settling(connection: Connection) -> Iterator[str]:
     """The ids of the open subscriptions whose messages are acknowledged."""
-    return (id_ for id_ in connection.registered if not connection.inboxes[id_].keeps_after_loss)
+    return (id_ for id_, each in connection.registered.items() if not each.inbox.keeps_after_loss)
 
 
 def _number_of(message: Headers) -> int | None:
