@@ -290,11 +290,11 @@ def _check(headers: HeaderInput | None, seconds: float, reply_to: str | None) ->
     if not seconds > 0:
         msg = f"timeout must be more than 0 seconds, got {seconds!r}"
         raise LocalProtocolError(msg)
-    if reply_to is not None:
-        require_destination(reply_to, "reply_to")
     if reply_to == "":
         msg = "reply_to must name a destination; leave it out for a temporary one"
         raise LocalProtocolError(msg)
+    if reply_to is not None:
+        require_destination(reply_to, "reply_to")
     names = {name for name, _ in header_pairs(headers)}
     for name in ("reply-to", "correlation-id"):
         if name in names:
