@@ -8,10 +8,11 @@ from typing import Protocol
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.cli.processes import on_terminal
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.testing import ThreadedBroker
+from trio_stomp.testing import Broker, ThreadedBroker
 
-__all__ = ["Cli"]
+__all__ = ["Cli", "bodies", "left", "on_terminal", "publish"]
 
 
 class Cli(Protocol):
@@ -34,3 +35,23 @@ def cli(stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch, tm
         return CliRunner().invoke(command_line, list(arguments), input=input, prog_name="trio-stomp")
 
     return run
+
+
+def publish(broker: ThreadedBroker, *texts: str, shop: str = "7") -> None:
+    """Put messages with the header `shop` into /queue/a, in this order."""
+
+    def inside(broker: Broker) -> None:
+        for text in texts:
+            broker.publish("/queue/a", text, [("shop", shop)])
+
+    broker.call(inside)
+
+
+def bodies(broker: ThreadedBroker, destination: str = "/queue/a") -> list[bytes]:
+    """Return the bodies of the messages that wait in a queue."""
+    return broker.call(lambda inside: [message.body for message in inside.messages(destination)])
+
+
+def left(broker: ThreadedBroker, destination: str = "/queue/a") -> int:
+    """Return how many messages a queue has, those that a consumer holds included."""
+    return broker.call(lambda inside: inside.depth(destination) + inside.unacknowledged(destination))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
@@ -33,10 +33,6 @@ def without_url(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run ``trio-stomp`` without a URL from the environment."""
     monkeypatch.delenv("TRIO_STOMP_URL")
     return cli
-
-
-def bodies(broker: ThreadedBroker) -> list[bytes]:
-    return [message.body for message in broker.call(lambda inside: inside.messages("/queue/a"))]
 
 
 def test_context_when_added_then_the_commands_connect_by_its_name(
@@ -94,21 +90,6 @@ def test_context_when_unknown_then_says_which_there_are(cli: Cli) -> None:
     assert "there are none yet: trio-stomp context add" in nothing.stderr
     assert "no context 'prod'; there are: test" in other.stderr
     assert nothing.exit_code == other.exit_code == use.exit_code == ExitCode.USAGE
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("prod/1", "-u", "stomp://a"), "invalid name"),
-        (("prod", "-u", "stomp://ann:s3cret@a"), "the URL contains a passcode"),
-    ],
-)
-def test_context_when_it_cannot_be_saved_then_says_why(cli: Cli, arguments: tuple[str, ...], why: str) -> None:
-    done = cli("context", "add", *arguments)
-
-    assert done.exit_code == ExitCode.USAGE
-    assert why in done.stderr
-    assert "s3cret" not in done.output
 
 
 def test_context_when_options_are_given_too_then_they_come_first_and_the_environment_last(

@@ -393,14 +393,6 @@ def test_doctor_when_several_brokers_are_named_then_each_is_examined(
     assert set(refused["steps"][1]) == {"step", "status", "what", "advice"}
 
 
-@pytest.mark.parametrize("url", ["http://ann:s3cret@host", "stomp+unix://ann:s3cret@host/x"])
-def test_doctor_when_the_url_is_none_then_a_matter_of_usage(cli: Cli, url: str) -> None:
-    done = cli("doctor", "-u", url)
-
-    assert done.exit_code == ExitCode.USAGE
-    assert "s3cret" not in done.output
-
-
 @pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "✗"), ("ascii", "x")])
 def test_finding_when_printed_then_harmless_and_in_what_the_output_can_hold(encoding: str, mark: str) -> None:
     given = io.BytesIO()

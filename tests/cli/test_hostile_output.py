@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import suppress
 
 import pytest
 
+from tests.cli.conftest import Cli
+from tests.cli.processes import Terminal
 from trio_stomp.testing import ThreadedBroker
-
-pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
 
 # Sets the title, clears the screen, rings; C1, DEL, CR, text from right to left, and what looks like a line of ours.
 EVIL = "\x1b]0;OWNED\x07\x1b[2J\x9b5n\x7f\r\u202eabc\u2066\u2028"
@@ -26,24 +23,10 @@ OBEYED = (b"\x1b]0;OWNED", b"\x1b[2J", b"\xc2\x9b", b"\x7f", "\u202e".encode(), 
 
 def on_terminal(*arguments: str) -> bytes:
     """What the command writes to a terminal, standard error included."""
-    master, terminal = pty.openpty()
-    command = [sys.executable, "-m", "trio_stomp.cli", *arguments]
-    with subprocess.Popen(
-        command, stdin=terminal, stdout=terminal, stderr=terminal, env={**os.environ, "COLUMNS": "400"}
-    ):
-        os.close(terminal)
-        written = b""
-        # The end of a terminal whose last user has gone is an error on Linux.
-        with suppress(OSError):
-            while data := os.read(master, 65536):
-                written += data
-    os.close(master)
-    return written
-
-
-def piped(*arguments: str) -> bytes:
-    command = [sys.executable, "-m", "trio_stomp.cli", *arguments]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout
+    terminal = Terminal(*arguments)
+    terminal.finish()
+    terminal.close()
+    return terminal.shown
 
 
 def assert_harmless(written: bytes) -> None:
@@ -122,9 +105,9 @@ def test_message_when_raw_is_asked_for_then_the_terminal_gets_it_as_it_is(queue:
     assert b"\x1b]0;OWNED\x07\x1b[2J" in written
 
 
-def test_message_when_printed_into_a_pipe_then_its_bytes_are_untouched(queue: str) -> None:
-    body = piped("subscribe", "/queue/evil", "--count", "1", "--url", queue)
-    line = piped("subscribe", "/queue/evil", "--count", "1", "--url", queue, "--json")
+def test_message_when_printed_into_a_pipe_then_its_bytes_are_untouched(cli: Cli, queue: str) -> None:
+    body = cli("subscribe", "/queue/evil", "--count", "1").stdout_bytes
+    line = cli("subscribe", "/queue/evil", "--count", "1", "--json").stdout_bytes
 
     assert body == (EVIL + FORGED).encode() + b"\n"
     assert json.loads(line)["body"] == EVIL + FORGED

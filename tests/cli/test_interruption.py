@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 import trio
 
+from tests.cli.conftest import bodies, publish
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import COMMAND, PATIENCE, OnTerminal
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
 
@@ -25,14 +24,7 @@ pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spool_store import SpoolLocation
 
-pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
-termios = pytest.importorskip("termios", reason="there are no such terminals on Windows")
-
-COMMAND = (sys.executable, "-m", "trio_stomp.cli")
 SIGNALS = [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
-
-
-PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -47,99 +39,6 @@ def wait_for_depth(broker: ThreadedBroker, depth: int) -> None:
             await inside.wait_until(lambda: inside.depth("/queue/a") == depth)
 
     broker.call(wait)
-
-
-# Makes the terminal the one that prompts read from, and becomes the command.
-AT_A_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "trio_stomp.cli", *sys.argv[1:]])
-"""
-
-
-class Terminal:
-    """A terminal with a command on it."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._master, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", AT_A_TERMINAL, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**os.environ, "COLUMNS": "400"},
-            start_new_session=True,
-        )
-        os.close(theirs)
-        self.shown = b""
-
-    def wait_for(self, text: bytes, *, times: int = 1) -> None:
-        while self.shown.count(text) < times:
-            assert self._read(), self.shown
-
-    def wait_for_prompt(self) -> None:
-        self.wait_for(b"Passcode of ann")
-        assert not self.echoes
-
-    @property
-    def echoes(self) -> bool:
-        """Whether the terminal shows what is typed."""
-        return bool(termios.tcgetattr(self._master)[3] & termios.ECHO)
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._master, keys)
-
-    def until_it_answers(self, action: Callable[[], object]) -> None:
-        """Do something that makes the command write, again after a while.
-
-        A signal that comes in the moment before Python reads from a terminal waits for the next one.
-        """
-        action()
-        for _ in range(int(PATIENCE)):
-            if select.select([self._master], [], [], 1.0)[0]:
-                return
-            action()
-
-    def finish(self) -> int:
-        """The exit status."""
-        while self._read():
-            pass
-        return self.process.wait(PATIENCE)
-
-    def _read(self) -> bool:
-        """Read what comes; False when the command has left the terminal."""
-        assert select.select([self._master], [], [], PATIENCE)[0], self.shown
-        try:
-            self.shown += os.read(self._master, 65536)
-        except OSError:
-            # The end of a terminal whose last user has gone is an error on Linux.
-            return False
-        return True
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._master)
-
-
-class OnTerminal(Protocol):
-    """Runs a command on a terminal."""
-
-    def __call__(self, *arguments: str) -> Terminal: ...
-
-
-@pytest.fixture
-def on_terminal() -> Generator[OnTerminal]:
-    """Run commands on terminals."""
-    opened: list[Terminal] = []
-
-    def run(*arguments: str) -> Terminal:
-        opened.append(Terminal(*arguments))
-        return opened[-1]
-
-    yield run
-    for terminal in opened:
-        terminal.close()
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
@@ -162,7 +61,7 @@ def test_send_when_interrupted_while_it_waits_for_lines_then_says_what_was_sent(
         code,
         f"trio-stomp: interrupted; 2 messages sent{', 2 confirmed' if receipt else ', without confirmation'}\n",
     )
-    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 2
+    assert bodies(stomp_broker_thread) == [b"one", b"two"]
 
 
 def test_send_when_interrupted_at_a_terminal_then_leaves_it_as_it_was(
@@ -179,32 +78,20 @@ def test_send_when_interrupted_at_a_terminal_then_leaves_it_as_it_was(
     assert terminal.echoes
 
 
-@pytest.mark.parametrize(
-    "arguments", [("send", "/queue/a", "x"), ("doctor",), ("bench",), ("request", "/queue/a", "x")]
-)
-def test_passcode_when_the_prompt_is_left_by_ctrl_c_then_the_terminal_echoes_again(
-    on_terminal: OnTerminal, arguments: tuple[str, ...]
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_passcode_when_the_prompt_is_left_by_a_signal_then_the_terminal_echoes_again(
+    on_terminal: OnTerminal, number: signal.Signals, code: ExitCode
 ) -> None:
-    terminal = on_terminal(*arguments, "--ask-passcode", "-u", "stomp://ann@localhost:1")
-    terminal.wait_for_prompt()
-    terminal.type(b"s3cret")
-    terminal.until_it_answers(lambda: terminal.type(b"\x03"))
-    status = terminal.finish()
-
-    assert status == ExitCode.INTERRUPTED
-    assert terminal.echoes
-    assert b"s3cret" not in terminal.shown
-    assert b"Traceback" not in terminal.shown
-
-
-def test_passcode_when_the_prompt_is_left_by_sigterm_then_the_terminal_echoes_again(on_terminal: OnTerminal) -> None:
     terminal = on_terminal("send", "/queue/a", "x", "--ask-passcode", "-u", "stomp://ann@localhost:1")
     terminal.wait_for_prompt()
-    terminal.until_it_answers(terminal.process.terminate)
+    terminal.type(b"s3cret")
+    ctrl_c = partial(terminal.type, b"\x03")
+    terminal.until_it_answers(ctrl_c if number is signal.SIGINT else terminal.process.terminate)
     status = terminal.finish()
 
-    assert status == ExitCode.TERMINATED
+    assert status == code
     assert terminal.echoes
+    assert b"s3cret" not in terminal.shown
     assert b"Traceback" not in terminal.shown
 
 
@@ -234,7 +121,7 @@ def test_passcode_when_two_connections_need_it_then_asked_for_once(
 def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_the_same(
     stomp_broker_thread: ThreadedBroker,
 ) -> None:
-    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"x" * 1_000_000))
+    publish(stomp_broker_thread, "x" * 1_000_000)
     command = [*COMMAND, "subscribe", "/queue/a", "-u", stomp_broker_thread.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -246,21 +133,21 @@ def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_
         process.stdout.close()
 
     assert (status, errors) == (ExitCode.INTERRUPTED, b"")
-    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
+    assert len(bodies(stomp_broker_thread)) == 1
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"y\n", 0), (b"\n", 1), (b"\x04", 1)], ids=["yes", "no", "ctrl-d"])
 def test_purge_when_asked_then_removes_only_after_yes(
     on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker, answer: bytes, left: int
 ) -> None:
-    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"one"))
+    publish(stomp_broker_thread, "one")
     terminal = on_terminal("purge", "/queue/a", "--idle", "0.1", "-u", stomp_broker_thread.url)
     terminal.wait_for(b"Remove the messages of /queue/a? [y/N]")
     terminal.type(answer)
     status = terminal.finish()
 
     assert status == (ExitCode.INTERRUPTED if left else 0)
-    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == left
+    assert len(bodies(stomp_broker_thread)) == left
 
 
 def test_context_when_added_with_a_prompt_then_the_passcode_is_saved_and_never_shown(
@@ -318,7 +205,7 @@ PRINTING: list[tuple[str, ...]] = [
 def test_command_when_nobody_reads_its_output_then_ends_quietly(
     stomp_broker_thread: ThreadedBroker, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
-    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"one"))
+    publish(stomp_broker_thread, "one")
     if arguments[0] == "spool":
         mark_spool(SpoolLocation.of(str(tmp_path)).open("queue-a", "stream"), "/queue/a")
     spooled = [str(tmp_path) if each == "SPOOL" else each for each in arguments]
@@ -367,6 +254,4 @@ def test_send_when_a_message_is_typed_then_says_how_to_end_it_and_no_progress_ba
 
     assert terminal.finish() == 0
     assert b"sending" not in terminal.shown
-    assert [message.body for message in stomp_broker_thread.call(lambda inner: inner.messages("/queue/a"))] == [
-        b"tea\n"
-    ]
+    assert bodies(stomp_broker_thread) == [b"tea\n"]

@@ -2,9 +2,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Cli
 from tests.cli.delivering import delivered
-from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.layouts import FIELDS, Layout, MessageFormat
 
 
@@ -90,26 +88,3 @@ async def test_format_when_shown_by_a_terminal_then_no_field_drives_it(field: st
     shown = Layout(format=MessageFormat.parse(f"{{{field}}}")).show(message, for_terminal=True).decode()
 
     assert not set(shown) & set("\x1b\x9b\u202e")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("--format", "{nonsense}"), "unknown field 'nonsense'; expected one of base64, body"),
-        (("--format", "{}"), "unknown field ''"),
-        (("--format", "{id"), "a single '{'"),
-        (("--format", "id}"), "a single '}'"),
-        (("--format", r"\q"), r"unknown escape '\\q'"),
-        (("--format", r"\x4"), r"unknown escape '\\x'"),
-        (("--format", "\\"), "unknown escape"),
-        (("--format", "{id}", "--headers"), "--format excludes"),
-        (("--format", "{id}", "--json"), "--format excludes"),
-        (("--format", "{id}", "--timestamps"), "--timestamps is for text"),
-        (("--json", "--timestamps"), "--timestamps is for text"),
-    ],
-)
-def test_layout_when_it_cannot_be_meant_then_says_why(cli: Cli, arguments: tuple[str, ...], why: str) -> None:
-    done = cli("subscribe", "/queue/a", *arguments)
-
-    assert done.exit_code == ExitCode.USAGE
-    assert why in done.stderr

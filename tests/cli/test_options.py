@@ -204,13 +204,6 @@ def test_passcode_when_it_may_be_in_several_places_then_the_first_counts(
     assert given() == passcode
 
 
-def test_passcode_when_there_is_no_terminal_then_says_what_to_do(cli: Cli) -> None:
-    done = cli("ping", "--ask-passcode")
-
-    assert done.exit_code == ExitCode.USAGE
-    assert "--passcode-file" in done.stderr
-
-
 @pytest.mark.parametrize("data", [None, b"\xffsecret"])
 def test_passcode_when_the_file_cannot_be_read_then_says_so_and_shows_nothing(
     tmp_path: Path, data: bytes | None
@@ -225,10 +218,6 @@ def test_passcode_when_the_file_cannot_be_read_then_says_so_and_shows_nothing(
     assert "secret" not in str(caught.value)
 
 
-def test_passcode_when_the_url_cannot_be_read_then_left_to_who_connects() -> None:
-    assert sources(url="stomp://ann:x[y@host")() is None
-
-
 @pytest.mark.parametrize(("text", "pair"), [("1.5, 0", (1.5, 0.0)), ("10", (10.0, 10.0))])
 def test_heart_beat_when_one_number_or_two_then_read(parse: Parse, text: str, pair: tuple[float, float]) -> None:
     assert parse("--heart-beat", text).heart_beat == pair
@@ -240,22 +229,3 @@ def test_heart_beat_when_one_number_or_two_then_read(parse: Parse, text: str, pa
 )
 def test_time_when_it_has_a_unit_or_not_then_read_in_seconds(parse: Parse, text: str, seconds: float) -> None:
     assert parse("--connect-timeout", text).connect_timeout == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    ("option", "text", "why"),
-    [
-        *(("--heart-beat", text, "expected two numbers of seconds") for text in ("", "a", "a,b", "1,2,3")),
-        *(
-            ("--connect-timeout", text, "expected seconds, or a time such as 500ms, 5s, 2m or 1h, got")
-            for text in ("", "s", "5x", "5 parsecs", "5sm", "ten")
-        ),
-        ("--connect-timeout", "0ms", "not in the range"),
-        ("--connect-header", "priority", "NAME:VALUE"),
-    ],
-)
-def test_option_when_its_value_is_invalid_then_refused(cli: Cli, option: str, text: str, why: str) -> None:
-    done = cli("ping", option, text)
-
-    assert done.exit_code == ExitCode.USAGE
-    assert why in done.stderr

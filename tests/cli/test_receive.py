@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, publish
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import PATIENCE
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Command
 
@@ -27,15 +28,6 @@ from trio_stomp.spark.spool_store import SpoolLocation
 # As where a package is not installed.
 WITHOUT = "import sys; sys.modules[{!r}] = None; from trio_stomp.cli import main; main()"
 COMMAND = (sys.executable, "-c", WITHOUT.format("pyspark"), "receive", "/queue/a")
-PATIENCE = 60.0
-
-
-def publish(broker: ThreadedBroker, *texts: str) -> None:
-    def inside(broker: Broker) -> None:
-        for text in texts:
-            broker.publish("/queue/a", text)
-
-    broker.call(inside)
 
 
 async def wait(inside: Broker, *, left: int) -> None:
@@ -139,22 +131,16 @@ def test_receive_when_the_broker_is_gone_then_a_signal_ends_it_and_an_outage_fai
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "text"),
+    ("arguments", "text"),
     [
-        (("--spool", "spool"), ExitCode.USAGE, "the option 'spoolLocation' must be an absolute path"),
-        (("--spool", "/s", "-o", "prefetc=3"), ExitCode.USAGE, "did you mean 'prefetch'?"),
-        (("--spool", "/s", "-o", "brokers=a:1"), ExitCode.USAGE, "a receiver has no option 'brokers'"),
-        (("--spool", "/dev/null/spool"), ExitCode.FAILED, "cannot "),
-        (("--spool", "s3://a/b", "--spool-option", "nonsense=1"), ExitCode.FAILED, "cannot open the spool s3://a/b"),
-        ((), ExitCode.USAGE, "Missing option '--spool'"),
+        (("--spool", "/dev/null/spool"), "cannot "),
+        (("--spool", "s3://a/b", "--spool-option", "nonsense=1"), "cannot open the spool s3://a/b"),
     ],
 )
-def test_receive_when_it_cannot_be_meant_or_done_then_said_why(
-    cli: Cli, arguments: tuple[str, ...], code: ExitCode, text: str
-) -> None:
+def test_receive_when_it_cannot_be_done_then_said_why(cli: Cli, arguments: tuple[str, ...], text: str) -> None:
     done = cli("receive", "/queue/a", *arguments)
 
-    assert (done.exit_code, done.stdout) == (code, "")
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "")
     assert text in done.stderr
 
 

@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, left
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import PATIENCE
 from trio_stomp import blocking
 from trio_stomp.testing import Broker, ThreadedBroker
 
-PATIENCE = 60.0
 Ask = Callable[[bytes], Callable[[], blocking.Message]]
 
 
@@ -38,10 +38,6 @@ def ask(stomp_broker_thread: ThreadedBroker) -> Ask:
     return start
 
 
-def left(broker: ThreadedBroker) -> int:
-    return broker.call(lambda inner: inner.depth("/queue/ask") + inner.unacknowledged("/queue/ask"))
-
-
 def test_reply_when_given_a_text_then_each_request_gets_it(
     cli: Cli, ask: Ask, stomp_broker_thread: ThreadedBroker
 ) -> None:
@@ -53,7 +49,7 @@ def test_reply_when_given_a_text_then_each_request_gets_it(
     for reply in replies:
         found = reply()
         assert (found.body, found.headers["shop"], found.content_type) == (b"ok", "7", "text/plain")
-    assert left(stomp_broker_thread) == 0
+    assert left(stomp_broker_thread, "/queue/ask") == 0
 
 
 def test_reply_when_it_echoes_then_body_and_type_come_back(cli: Cli, ask: Ask) -> None:
@@ -92,7 +88,7 @@ def test_reply_when_a_message_is_no_request_then_it_stays_in_the_queue(
 
     assert done.exit_code == ExitCode.USAGE
     assert "has no reply-to header: it is not a request" in done.stderr
-    assert left(stomp_broker_thread) == 1
+    assert left(stomp_broker_thread, "/queue/ask") == 1
 
 
 def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) -> None:
@@ -101,11 +97,3 @@ def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) ->
     assert done.exit_code == ExitCode.TIMED_OUT
     assert "only 0 of 1 requests came in time" in done.stderr
     assert cli("reply", "/queue/ask", "ok", "--timeout", "50ms").exit_code == 0
-
-
-@pytest.mark.parametrize("ways", [[], ["ok", "--echo"], ["--echo", "--shell", "cat"]])
-def test_reply_when_there_is_not_one_way_to_make_replies_then_refused(cli: Cli, ways: list[str]) -> None:
-    done = cli("reply", "/queue/ask", *ways)
-
-    assert done.exit_code == ExitCode.USAGE
-    assert "pass the reply as an argument, or --shell, or --echo" in done.stderr

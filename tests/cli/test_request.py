@@ -61,22 +61,3 @@ def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
 @pytest.mark.usefixtures("_echo")
 def test_request_when_an_empty_input_is_meant_then_sent(cli: Cli) -> None:
     assert cli("request", "/queue/echo", "--empty", input=b"").stdout == "echo of \n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "data", "code", "why"),
-    [
-        (("tea", "--file", "-"), b"", ExitCode.USAGE, "not both"),
-        (("--text",), b"\xff", ExitCode.FAILED, "requires UTF-8"),
-        ((), b"", ExitCode.FAILED, "standard input is empty"),
-        (("--file", "-"), b"", ExitCode.FAILED, "--empty"),
-        (("tea", "-H", "reply-to:/queue/x"), b"", ExitCode.USAGE, "reply-to"),
-    ],
-)
-def test_request_when_it_cannot_be_sent_then_says_why(
-    cli: Cli, arguments: tuple[str, ...], data: bytes, code: ExitCode, why: str
-) -> None:
-    done = cli("request", "/queue/echo", *arguments, input=data)
-
-    assert done.exit_code == code
-    assert why in done.stderr

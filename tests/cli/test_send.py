@@ -5,17 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
 from trio_stomp.testing import BrokerOptions, QueuedMessage, SwallowReceipts, ThreadedBroker
 
 
 def queued(broker: ThreadedBroker, destination: str = "/queue/a") -> list[QueuedMessage]:
     return list(broker.call(lambda inside: inside.messages(destination)))
-
-
-def bodies(broker: ThreadedBroker, destination: str = "/queue/a") -> list[bytes]:
-    return [message.body for message in queued(broker, destination)]
 
 
 def test_send_when_given_bodies_then_each_is_a_message(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
@@ -222,33 +218,6 @@ def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_b
     assert "receipt" not in queued(stomp_broker_thread)[0].headers
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("send",), "no destination"),
-        (("send", "/queue/a", "one", "--lines"), "not both"),
-        (("send", "/queue/a", "--lines", "--json-lines"), "use either --lines or --json"),
-        (("send", "/queue/a", "one", "-t", "no type"), "MIME type"),
-        (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
-        (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),
-        (("send", "/queue/a", "one", "-H", ":9"), "NAME:VALUE"),
-        (("send", "/queue/a", "one", "-H", " : 9"), "NAME:VALUE"),
-        (("send", "/queue/a", "one", "-H", "shop=7"), "did you mean 'shop:7'?"),
-        (("send", "/queue/a", "-d", ";"), "--delimiter is for --lines"),
-        (("send", "/queue/a", "--lines", "-d", "{id}"), "expected text, such as ';'"),
-        (("send", "/queue/a", "--file", "/missing"), "'/missing' does not exist"),
-    ],
-)
-def test_send_when_the_arguments_cannot_be_meant_then_says_why_and_sends_nothing(
-    cli: Cli, stomp_broker_thread: ThreadedBroker, arguments: tuple[str, ...], why: str
-) -> None:
-    done = cli(*arguments, input="x")
-
-    assert done.exit_code == ExitCode.USAGE
-    assert why in done.stderr
-    assert bodies(stomp_broker_thread) == []
-
-
 def test_send_when_told_a_count_then_each_message_is_sent_as_often(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
@@ -288,13 +257,6 @@ def test_send_when_told_a_rate_then_it_takes_as_long(cli: Cli, stomp_broker_thre
     assert len(bodies(stomp_broker_thread)) == 5
 
 
-def test_send_when_text_is_none_then_said_so(cli: Cli) -> None:
-    done = cli("send", "/queue/a", "--text", input=b"\xff")
-
-    assert done.exit_code == ExitCode.FAILED
-    assert "requires UTF-8" in done.stderr
-
-
 def test_send_when_the_broker_refuses_then_each_message_is_named(cli: Cli) -> None:
     done = cli("send", "/nowhere/a", "one")
 
@@ -317,12 +279,6 @@ class TestDraft:
         assert refused.exit_code == ExitCode.USAGE
         assert "must be lower-case letters and digits in the early draft of STOMP" in refused.stderr
         assert bodies(stomp_broker_thread) == [b"one"]
-
-    def test_send_when_the_draft_is_not_the_only_version_then_says_why(self, cli: Cli) -> None:
-        done = cli("send", "--stomp-version", "draft", "--stomp-version", "1.0", "/queue/a", "one")
-
-        assert done.exit_code == ExitCode.USAGE
-        assert "the early draft of STOMP cannot be negotiated" in done.stderr
 
 
 class TestLogin:

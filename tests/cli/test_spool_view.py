@@ -83,21 +83,11 @@ def test_top_when_a_query_went_on_without_rows_then_says_how_many(cli: Cli, fold
     assert data["destinations"][0]["lost"] == 60
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        (("--spool", "/dev/null"), ExitCode.NOT_CONNECTED, "cannot list /dev/null"),
-        (("--spool", "spool"), ExitCode.USAGE, "must be an absolute path"),
-        (("orders", "--spool", "/s"), ExitCode.USAGE, "excludes QUEUE"),
-    ],
-)
-def test_top_when_the_spool_cannot_be_shown_then_said_why(
-    cli: Cli, arguments: tuple[str, ...], code: ExitCode, text: str
-) -> None:
-    done = cli("top", *arguments, "--once")
+def test_top_when_the_spool_cannot_be_read_then_said_why(cli: Cli) -> None:
+    done = cli("top", "--spool", "/dev/null", "--once")
 
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert text in done.stderr
+    assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONNECTED, "")
+    assert "cannot list /dev/null" in done.stderr
 
 
 # --- trio-stomp spool -------------------------------------------------------------------------------------------------
@@ -138,10 +128,3 @@ def test_spool_when_there_is_none_then_said(cli: Cli, tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "")
     assert f"there is no spool in {tmp_path}" in done.stderr
-
-
-def test_spool_when_the_location_cannot_be_one_then_refused(cli: Cli) -> None:
-    done = cli("spool", "relative/path")
-
-    assert done.exit_code == ExitCode.USAGE
-    assert "absolute" in done.stderr

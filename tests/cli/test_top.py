@@ -253,21 +253,11 @@ def test_top_when_the_login_is_wrong_or_missing_then_refused(logged_in: Cli, mon
     assert "pass --login" in missing.stderr
 
 
-@pytest.mark.parametrize(
-    ("url", "code", "why"),
-    [
-        ("http://127.0.0.1:1", ExitCode.NOT_CONNECTED, "does not answer"),
-        ("localhost:15672", ExitCode.USAGE, "must be a URL"),
-        ("ftp://a", ExitCode.USAGE, "must be a URL"),
-        ("http://", ExitCode.USAGE, "must be a URL"),
-        ("http://a:b", ExitCode.USAGE, "invalid URL"),
-    ],
-)
-def test_top_when_no_interface_can_be_there_then_says_why(logged_in: Cli, url: str, code: ExitCode, why: str) -> None:
-    done = logged_in("top", "--once", "--management", url)
+def test_top_when_no_interface_is_there_then_says_so(logged_in: Cli) -> None:
+    done = logged_in("top", "--once", "--management", "http://127.0.0.1:1")
 
-    assert done.exit_code == code
-    assert why in done.stderr
+    assert done.exit_code == ExitCode.NOT_CONNECTED
+    assert "does not answer" in done.stderr
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost."])
@@ -461,11 +451,8 @@ def test_top_when_it_has_no_management_interface_then_shows_a_connection(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
     done = cli("top", "--once", "--json")
-    with_queue = cli("top", "orders", "--once")
 
     assert json.loads(done.stdout)["phase"] == "connected"
-    assert with_queue.exit_code == ExitCode.USAGE
-    assert "pass --management" in with_queue.stderr
 
 
 def test_top_when_it_watches_then_goes_on_through_an_outage_until_ctrl_c() -> None:
