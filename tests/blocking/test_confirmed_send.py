@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 import trio_stomp.blocking
+from tests.blocking.conftest import bodies, threads
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import Hooks
 from trio_stomp.blocking import Client
@@ -33,27 +36,25 @@ def arrived(broker: ThreadedBroker, count: int) -> threading.Event:
     return event
 
 
-class Sender:
-    """A thread that sends a message whose RECEIPT does not come; the message is in its queue already.
+@contextmanager
+def sending(broker: ThreadedBroker, client: Client) -> Generator[list[StompError]]:
+    """Another thread sends a message whose RECEIPT does not come, and which is in its queue already.
 
-    Attributes:
-        raised: What the call has raised.
+    Gives what the call has raised, once the block has ended.
     """
+    raised: list[StompError] = []
 
-    def __init__(self, broker: ThreadedBroker, client: Client) -> None:
-        self.raised: list[StompError] = []
-        self._client = client
-        swallow_next_receipt(broker)
-        sent = arrived(broker, 1)
-        self.thread = threading.Thread(target=self._send)
-        self.thread.start()
-        assert sent.wait(60)
-
-    def _send(self) -> None:
+    def send() -> None:
         try:
-            self._client.send(QUEUE, b"1", receipt=True)
+            client.send(QUEUE, b"1", receipt=True)
         except StompError as error:
-            self.raised.append(error)
+            raised.append(error)
+
+    swallow_next_receipt(broker)
+    sent = arrived(broker, 1)
+    with threads(send):
+        assert sent.wait(60)
+        yield raised
 
 
 def test_send_when_interrupted_while_it_waits_then_given_up_and_not_sent_again(
@@ -75,21 +76,19 @@ def test_send_when_the_link_is_lost_while_it_waits_then_raised_or_sent_again(
 ) -> None:
     reconnect = trio_stomp.Reconnect() if reconnects else None
     with trio_stomp.blocking.connect(broker.url, reconnect=reconnect) as client:
-        sender = Sender(broker, client)
-        broker.call(Broker.drop_connections)
-        sender.thread.join(60)
+        with sending(broker, client) as raised:
+            broker.call(Broker.drop_connections)
 
-    assert [type(each) for each in sender.raised] == ([] if reconnects else [ConnectionLost])
-    assert len(broker.call(lambda inner: inner.messages(QUEUE))) == 1 + reconnects
+    assert [type(each) for each in raised] == ([] if reconnects else [ConnectionLost])
+    assert len(bodies(broker, QUEUE)) == 1 + reconnects
 
 
 def test_send_when_the_client_is_left_while_it_waits_then_it_is_told(broker: ThreadedBroker) -> None:
-    with trio_stomp.blocking.connect(broker.url, disconnect_timeout=0.05) as client:
-        sender = Sender(broker, client)
-    sender.thread.join(60)
+    with ExitStack() as stack:
+        with trio_stomp.blocking.connect(broker.url, disconnect_timeout=0.05) as client:
+            raised = stack.enter_context(sending(broker, client))
 
-    assert not sender.thread.is_alive()
-    assert [type(each) for each in sender.raised] in ([ConnectionClosed], [ConnectionLost])
+    assert [type(each) for each in raised] in ([ConnectionClosed], [ConnectionLost])
 
 
 class Told(Hooks):
@@ -124,4 +123,4 @@ def test_send_when_what_was_posted_before_has_failed_then_raises_that_and_sends_
         client.send(QUEUE, b"x", receipt=True)
     client.send(QUEUE, b"y", receipt=True)
 
-    assert [each.body for each in broker.call(lambda inner: inner.messages(QUEUE))] == [b"y"]
+    assert bodies(broker, QUEUE) == [b"y"]

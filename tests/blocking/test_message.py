@@ -8,12 +8,11 @@ from collections.abc import Generator
 import pytest
 
 import trio_stomp.blocking
-from trio_stomp import ConnectionLost, LocalProtocolError, Reconnect, StaleMessage
+from tests.blocking.conftest import QUEUE, left, lose
+from trio_stomp import ConnectionLost, LocalProtocolError, Reconnect
 from trio_stomp.blocking import Client, Message, Subscription
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Settlement
-
-QUEUE = "/queue/a"
 
 
 @pytest.fixture
@@ -22,10 +21,6 @@ def subscription(client: Client) -> Generator[Subscription]:
         client.send(QUEUE, b'{"number": %d}' % number, headers={"n": str(number)}, content_type="application/json")
     with client.subscribe(QUEUE) as opened:
         yield opened
-
-
-def left_at(broker: ThreadedBroker, queue: str = QUEUE) -> int:
-    return broker.call(lambda inner: inner.depth(queue) + inner.unacknowledged(queue))
 
 
 def test_message_when_taken_then_shows_what_it_is(subscription: Subscription) -> None:
@@ -52,7 +47,7 @@ def test_ack_when_not_waited_for_then_shown_at_once_and_done_soon(
     client.send("/queue/other", b"", receipt=True)
 
     assert {message.settlement for message in messages} == {Settlement.ACKED}
-    assert left_at(broker) == 0
+    assert left(broker) == 0
 
 
 def test_ack_when_more_is_asked_for_then_waited_for(broker: ThreadedBroker, subscription: Subscription) -> None:
@@ -61,7 +56,7 @@ def test_ack_when_more_is_asked_for_then_waited_for(broker: ThreadedBroker, subs
     second.ack(receipt=True)
 
     assert (first.settlement, second.settlement) == (Settlement.ACKED, Settlement.ACKED)
-    assert left_at(broker) == 3
+    assert left(broker) == 3
 
 
 def test_ack_when_done_twice_then_refused_at_the_second_call(subscription: Subscription) -> None:
@@ -86,36 +81,14 @@ def test_ack_when_in_mode_client_then_earlier_ones_are_settled_too(broker: Threa
         with pytest.raises(LocalProtocolError, match="it is settled"):
             first.ack()
 
-    assert left_at(broker) == 1
-
-
-def test_ack_when_in_mode_auto_then_refused(client: Client) -> None:
-    client.send(QUEUE, b"x")
-    with client.subscribe(QUEUE, ack="auto") as subscription:
-        message = next(subscription)
-
-        assert message.settlement is Settlement.AUTO
-        with pytest.raises(LocalProtocolError, match="auto mode"):
-            message.ack()
-
-
-def test_ack_when_the_subscription_is_left_then_stale(client: Client) -> None:
-    client.send(QUEUE, b"x")
-    with client.subscribe(QUEUE) as subscription:
-        message = next(subscription)
-
-    assert message.is_stale
-    with pytest.raises(StaleMessage):
-        message.ack()
+    assert left(broker) == 1
 
 
 def test_ack_when_the_link_is_lost_then_connection_lost_at_the_call(
     broker: ThreadedBroker, subscription: Subscription, client: Client
 ) -> None:
     message = next(subscription)
-    broker.call(Broker.drop_connections)
-    with pytest.raises(ConnectionLost):
-        client.wait_closed()
+    lose(broker, client)
 
     with pytest.raises(ConnectionLost):
         message.ack()
@@ -152,8 +125,8 @@ def test_block_when_it_raises_then_refused_and_the_error_goes_its_way() -> None:
             assert caught.value is error
             assert message.settlement is Settlement.NACKED
         client.send("/queue/other", b"", receipt=True)
-        assert left_at(broker) == 0
-        assert left_at(broker, "/queue/dead-letter") == 1
+        assert left(broker) == 0
+        assert left(broker, "/queue/dead-letter") == 1
 
 
 def test_block_when_interrupted_then_left_unsettled(subscription: Subscription) -> None:
@@ -178,7 +151,7 @@ def test_block_when_its_connection_was_lost_then_said_and_not_raised(
             assert again.body == b"x"
             again.ack(receipt=True)
 
-    assert left_at(broker) == 0
+    assert left(broker) == 0
 
 
 def test_block_when_it_raises_after_the_client_was_closed_then_the_error_goes_its_way(broker: ThreadedBroker) -> None:

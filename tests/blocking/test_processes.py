@@ -18,10 +18,10 @@ from typing import Final
 import pytest
 import trio
 
+from tests.blocking.conftest import QUEUE, bodies
 from tests.kit.warm_python import WarmPython
 from trio_stomp.testing import Broker, ThreadedBroker
 
-QUEUE: Final = "/queue/a"
 HEAD: Final = "import os, sys, threading\nimport trio_stomp, trio_stomp.blocking\nurl, QUEUE = sys.argv[1:]\n"
 NEEDS_FORK: Final = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
 
@@ -70,7 +70,7 @@ def run(python: WarmPython, broker: ThreadedBroker, tmp_path: Path) -> Run:
 
 @contextmanager
 def running(broker: ThreadedBroker, program: str) -> Generator[subprocess.Popen[str]]:
-    """Run a program that talks with the test by its standard streams."""
+    """Run a program that talks with the test by its standard streams; it is connected when the block begins."""
     with subprocess.Popen(
         [sys.executable, "-c", HEAD + textwrap.dedent(program), broker.url, QUEUE],
         stdin=subprocess.PIPE,
@@ -79,13 +79,15 @@ def running(broker: ThreadedBroker, program: str) -> Generator[subprocess.Popen[
         text=True,
     ) as process:
         try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "connected\n"
             yield process
         finally:
             process.kill()
 
 
-def bodies(broker: ThreadedBroker) -> list[str]:
-    return sorted(broker.call(lambda inner: [message.body.decode() for message in inner.messages(QUEUE)]))
+def texts(broker: ThreadedBroker) -> list[str]:
+    return sorted(body.decode() for body in bodies(broker))
 
 
 # --- exit -----------------------------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def test_exit_when_a_client_is_open_and_an_exception_ends_the_program_then_statu
     )
 
     assert done.errors.endswith("ValueError: mine\n")
-    assert bodies(broker) == ["sent"]
+    assert texts(broker) == ["sent"]
 
 
 @pytest.mark.parametrize("opens", ["connect(url)", "open(url)"])
@@ -140,7 +142,7 @@ def test_exit_when_blocks_were_entered_by_hand_and_are_collected_after_the_clien
     )
 
     assert "Traceback" not in done.errors
-    assert bodies(broker) == ["sent"]
+    assert texts(broker) == ["sent"]
 
 
 def test_exit_when_interactive_then_ends(broker: ThreadedBroker) -> None:
@@ -154,7 +156,7 @@ def test_exit_when_interactive_then_ends(broker: ThreadedBroker) -> None:
     )
 
     assert "Traceback" not in done.stderr
-    assert bodies(broker) == ["sent"]
+    assert texts(broker) == ["sent"]
 
 
 @pytest.mark.slow
@@ -171,8 +173,6 @@ def test_exit_when_the_broker_is_gone_then_not_waited_for_long(broker: ThreadedB
         sys.exit(4)
         """,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "connected\n"
         broker.call(Broker.stop_listening)
         broker.call(Broker.drop_connections)
         begun = time.monotonic()
@@ -261,7 +261,7 @@ def test_exit_when_one_client_is_closed_and_two_are_open_then_all_is_sent(broker
     )
 
     assert done.errors == ""
-    assert bodies(broker) == ["0", "1", "2"]
+    assert texts(broker) == ["0", "1", "2"]
 
 
 @pytest.mark.slow
@@ -356,7 +356,7 @@ def test_close_when_a_signal_handler_calls_it_during_close_then_it_returns_at_on
     )
 
     assert done.output.splitlines() == ["handler True True", "closed False"]
-    assert bodies(broker) == ["sent"]
+    assert texts(broker) == ["sent"]
 
 
 # --- fork -----------------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: Threa
     assert len(set(said)) == 1
     assert "open a client in each process" in said[0]
     assert "post_fork" in said[0]
-    assert bodies(broker) == ["after", "before"]
+    assert texts(broker) == ["after", "before"]
 
 
 @NEEDS_FORK
@@ -463,7 +463,7 @@ def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: T
         """,
     )
 
-    assert bodies(broker) == ["after", "before", "child 0", "child 1", "child 2", "parent 0", "parent 1", "parent 2"]
+    assert texts(broker) == ["after", "before", "child 0", "child 1", "child 2", "parent 0", "parent 1", "parent 2"]
 
 
 @NEEDS_FORK
@@ -499,7 +499,6 @@ def test_client_when_it_cannot_reopen_after_a_fork_then_the_time_limit_of_each_c
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == "connected\n"
         broker.call(Broker.stop_listening)
         process.stdin.write("the broker is away\n")
         process.stdin.flush()
@@ -512,7 +511,7 @@ def test_client_when_it_cannot_reopen_after_a_fork_then_the_time_limit_of_each_c
     )
     verbs = ("send", "send_many", "request", "publisher", "subscribe", "transaction")
     assert said == [f"{verb}() {words}\n" for verb in verbs]
-    assert bodies(broker) == ["later"]
+    assert texts(broker) == ["later"]
 
 
 @NEEDS_FORK
@@ -537,7 +536,7 @@ def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_
     )
 
     assert done.output == "RequestTimeout\n"
-    assert bodies(broker) == ["x"]
+    assert texts(broker) == ["x"]
 
 
 @NEEDS_FORK
@@ -606,7 +605,7 @@ def test_client_when_a_forked_process_ends_then_the_connection_of_the_parent_sta
         """,
     )
 
-    assert bodies(broker) == []
+    assert texts(broker) == []
 
 
 @NEEDS_FORK
@@ -623,8 +622,6 @@ def test_client_when_its_process_is_killed_then_no_child_keeps_the_connection_op
         os.wait()
         """,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "connected\n"
         process.kill()
 
         async def no_sessions(inner: Broker) -> None:
@@ -665,7 +662,7 @@ def test_client_when_each_worker_of_a_pre_fork_server_opens_its_own_then_all_wor
         """,
     )
 
-    assert bodies(broker) == ["master", "request 0", "request 1", "request 2"]
+    assert texts(broker) == ["master", "request 0", "request 1", "request 2"]
 
 
 @NEEDS_FORK
@@ -692,7 +689,7 @@ def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(
         """,
     )
 
-    assert bodies(broker) == [f"task {number}" for number in range(7)]
+    assert texts(broker) == [f"task {number}" for number in range(7)]
 
 
 @NEEDS_FORK
@@ -742,7 +739,7 @@ def test_client_when_a_fork_comes_while_threads_use_it_then_the_child_is_told_an
         """,
     )
 
-    assert bodies(broker) == ["child"] * 20
+    assert texts(broker) == ["child"] * 20
 
 
 # --- where an event loop runs already -------------------------------------------------------------------------------
@@ -766,7 +763,7 @@ def test_client_when_used_while_an_asyncio_loop_runs_then_works(broker: Threaded
         """,
     )
 
-    assert bodies(broker) == ["in another cell"]
+    assert texts(broker) == ["in another cell"]
 
 
 # --- a flag that a signal handler sets ------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 
 import trio_stomp.blocking
+from tests.blocking.conftest import threads
 from trio_stomp import Reconnect
 from trio_stomp.testing import Broker, ThreadedBroker
 from trio_stomp.types import ConnectionState, Phase
@@ -15,7 +17,7 @@ def test_state_changes_when_watched_by_a_thread_then_all_are_seen_to_the_end(bro
     lost = threading.Event()
     again = threading.Event()
 
-    with trio_stomp.blocking.connect(broker.url, reconnect=Reconnect(first_delay=0)) as client:
+    with ExitStack() as stack, trio_stomp.blocking.connect(broker.url, reconnect=Reconnect(first_delay=0)) as client:
 
         def watch() -> None:
             for state in client.state_changes():
@@ -23,12 +25,10 @@ def test_state_changes_when_watched_by_a_thread_then_all_are_seen_to_the_end(bro
                 if state.phase is Phase.CONNECTED:
                     (again if lost.is_set() else lost).set()
 
-        watching = threading.Thread(target=watch)
-        watching.start()
+        stack.enter_context(threads(watch))
         assert lost.wait(60)
         broker.call(Broker.drop_connections)
         assert again.wait(60)
-    watching.join(60)
 
     phases = [state.phase for state in seen]
     assert (phases[0], phases[-1]) == (Phase.CONNECTED, Phase.CLOSED)

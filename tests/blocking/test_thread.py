@@ -10,11 +10,13 @@ import traceback
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
 
 import trio_stomp.blocking
+from tests.blocking.conftest import threads
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import Hooks
 from trio_stomp.blocking import Client
@@ -99,11 +101,8 @@ class Recorder:
 
 def test_thread_when_used_for_the_first_time_by_many_then_one_runs_the_loop() -> None:
     thread, idents = LoopThread(), list[int]()
-    callers = [threading.Thread(target=lambda: idents.append(thread.run(Call(where)))) for _ in range(8)]
-    for each in callers:
-        each.start()
-    for each in callers:
-        each.join(60)
+    with threads(*[lambda: idents.append(thread.run(Call(where)))] * 8):
+        pass
 
     assert len(idents) == 8
     assert len(set(idents)) == 1
@@ -130,27 +129,22 @@ def test_thread_when_an_interrupted_start_has_left_one_behind_then_the_next_call
 
 def test_thread_when_it_crashes_then_calls_end_and_the_process_gets_another(caplog: pytest.LogCaptureFixture) -> None:
     crashed = process.thread
-    begun, raised = threading.Event(), list[BaseException]()
+    begun = threading.Event()
 
     async def wait() -> None:
         begun.set()
         await trio.sleep_forever()
 
     def call() -> None:
-        try:
+        with pytest.raises(ConnectionClosed):
             crashed.run(Call(wait))
-        except ConnectionClosed as error:
-            raised.append(error)
 
-    waiting = threading.Thread(target=call)
-    waiting.start()
-    assert begun.wait(60)
-    crashed.soon(lambda: 1 / 0)
-    waiting.join(60)
+    with threads(call):
+        assert begun.wait(60)
+        crashed.soon(lambda: 1 / 0)
     while not crashed.is_over:
         pass
 
-    assert len(raised) == 1
     assert "has crashed" in caplog.text
     with pytest.raises(ConnectionClosed):
         crashed.run(Call(where))
@@ -226,15 +220,6 @@ def test_call_when_it_does_not_end_after_an_interrupt_then_waited_for_no_longer_
     process.thread.soon(end.set)
 
 
-def test_call_when_made_in_the_loop_s_thread_then_refused_instead_of_hanging() -> None:
-    async def outer() -> None:
-        await trio.lowlevel.checkpoint()
-        run(where)
-
-    with pytest.raises(RuntimeError, match="wait for itself"):
-        run(outer)
-
-
 # --- a client that is closed ----------------------------------------------------------------------------------------
 
 
@@ -260,30 +245,15 @@ def test_call_when_under_way_as_the_client_is_closed_then_given_a_moment_and_con
     async def stay(_left: float | None) -> None:
         await stays.wait_for_ever()
 
-    threads = [threading.Thread(target=wait, args=(end_soon,)), threading.Thread(target=wait, args=(stay,))]
-    for each in threads:
-        each.start()
-    assert ends.begun.wait(60)
-    assert stays.begun.wait(60)
-    threading.Timer(0.1, client._calls.link.thread.soon, [done.set]).start()
-    client.close()
-    for each in threads:
-        each.join(60)
+    with threads(partial(wait, end_soon), partial(wait, stay)):
+        assert ends.begun.wait(60)
+        assert stays.begun.wait(60)
+        threading.Timer(0.1, client._calls.link.thread.soon, [done.set]).start()
+        client.close()
 
     assert results[0] == "done"
     assert isinstance(results[1], ConnectionClosed)
     assert stays.notes == ["canceled", "ended"]
-
-
-def test_post_when_the_client_is_closed_then_refused(broker: ThreadedBroker) -> None:
-    with trio_stomp.blocking.connect(broker.url) as client:
-        calls = client._calls
-
-    for _ in range(2):
-        with pytest.raises(ConnectionClosed):
-            calls.post(succeed)
-    with pytest.raises(ConnectionClosed):
-        calls.call(succeed)
 
 
 # --- the queue ------------------------------------------------------------------------------------------------------
@@ -327,34 +297,6 @@ def test_action_when_its_wake_up_was_interrupted_then_the_next_one_wakes_the_que
     assert notes == [0]
 
 
-def test_posted_when_it_was_done_then_told(calls: Calls) -> None:
-    gate = trio.Event()
-    first, second = calls.post(gate.wait), calls.post(noting([], 0))
-
-    assert (first.done, second.done, calls.link.queue.is_empty) == (False, False, False)
-    calls.link.thread.soon(gate.set)
-    calls.catch_up(None)
-    assert (first.done, second.done) == (True, True)
-
-
-def test_post_when_too_much_waits_then_waits_for_room(calls: Calls) -> None:
-    gate = trio.Event()
-    posted = threading.Event()
-    calls.post(gate.wait, 900_000)
-
-    def post_another() -> None:
-        calls.post(noting([], 0), 900_000)
-        posted.set()
-
-    another = threading.Thread(target=post_another)
-    another.start()
-    assert not posted.wait(0.05)
-    calls.link.thread.soon(gate.set)
-    another.join(60)
-
-    assert posted.is_set()
-
-
 def test_call_when_something_was_posted_then_comes_after_it_within_what_is_left_of_its_time(calls: Calls) -> None:
     notes: list[object] = []
     gate = trio.Event()
@@ -369,6 +311,7 @@ def test_call_when_something_was_posted_then_comes_after_it_within_what_is_left_
         notes.append(left < 60)
 
     posted = calls.post(slow)
+    assert not posted.done
     threading.Timer(0.05, calls.link.thread.soon, [gate.set]).start()
     calls.call(called, 60)
 

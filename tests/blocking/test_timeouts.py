@@ -11,6 +11,7 @@ import pytest
 import trio
 
 import trio_stomp.blocking
+from tests.blocking.conftest import QUEUE, bodies, left, threads
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import (
     LocalProtocolError,
@@ -23,7 +24,6 @@ from trio_stomp import (
 from trio_stomp.blocking import Client, Message
 from trio_stomp.testing import SwallowReceipts, ThreadedBroker
 
-QUEUE = "/queue/a"
 SHORT = 0.02
 MESSAGE = OutgoingMessage(QUEUE, b"x")
 
@@ -121,7 +121,7 @@ def test_send_when_its_turn_does_not_come_in_time_then_timeout_and_it_was_not_se
     client._calls.link.thread.soon(gate.set)
     client.send(QUEUE, b"z", receipt=True)
 
-    assert [each.body[:1] for each in broker.call(lambda inner: inner.messages(QUEUE))] == [b"x", b"z"]
+    assert [body[:1] for body in bodies(broker)] == [b"x", b"z"]
 
 
 # --- receiving ------------------------------------------------------------------------------------------------------
@@ -146,15 +146,14 @@ def test_receive_when_none_comes_in_time_then_timeout_and_the_next_is_returned(
 
 def test_receive_when_another_thread_waits_without_a_limit_then_timeout_all_the_same(client: Client) -> None:
     with client.subscribe(QUEUE) as messages:
-        waiting = threading.Thread(target=lambda: next(iter(messages)).ack())
-        waiting.start()
-        while not messages._fetching.locked():
-            pass
-        with pytest.raises(OperationTimeout, match=rf"^receive\(\) from '{QUEUE}' took longer than .* of {SHORT} s"):
-            messages.receive(timeout=SHORT)
-        client.send(QUEUE, b"x")
-        waiting.join(60)
-        assert not waiting.is_alive()
+        with threads(lambda: next(iter(messages)).ack()):
+            while not messages._fetching.locked():
+                pass
+            with pytest.raises(
+                OperationTimeout, match=rf"^receive\(\) from '{QUEUE}' took longer than .* of {SHORT} s"
+            ):
+                messages.receive(timeout=SHORT)
+            client.send(QUEUE, b"x")
 
 
 def test_receive_when_the_subscription_was_left_then_ended(client: Client) -> None:
@@ -165,6 +164,7 @@ def test_receive_when_the_subscription_was_left_then_ended(client: Client) -> No
         messages.receive(timeout=1)
     with pytest.raises(SubscriptionEnded):
         list(messages.messages(timeout=1))
+    assert messages.receive_batch(5) == []
 
 
 def test_messages_when_none_comes_for_a_while_then_the_iteration_ends_and_another_goes_on(client: Client) -> None:
@@ -196,7 +196,7 @@ def test_work_when_its_time_is_over_then_what_runs_is_finished_and_timeout(
         messages.work(handle, timeout=0.2)
 
     assert handled == [b"x"]
-    assert broker.call(lambda inner: inner.depth(QUEUE)) == 0
+    assert left(broker) == 0
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_work_when_interrupted_then_a_handler_may_take_longer_than_other_calls(
         messages.work(handle)
     client.send("/queue/other", b"", receipt=True)
 
-    assert broker.call(lambda inner: inner.depth(QUEUE)) == 0
+    assert left(broker) == 0
 
 
 # --- the end --------------------------------------------------------------------------------------------------------

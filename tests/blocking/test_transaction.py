@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp import LocalProtocolError, OutgoingMessage, StompError, TransactionLost
+from tests.blocking.conftest import QUEUE, bodies, lose
+from trio_stomp import LocalProtocolError, OutgoingMessage, TransactionLost
 from trio_stomp.blocking import Client, Message, Transaction
-from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.testing import ThreadedBroker
 from trio_stomp.types import Settlement, TransactionState
-
-QUEUE = "/queue/a"
-
-
-def bodies(broker: ThreadedBroker, queue: str = QUEUE) -> list[bytes]:
-    return broker.call(lambda inner: [message.body for message in inner.messages(queue)])
 
 
 def state(transaction: Transaction) -> TransactionState:
@@ -86,13 +81,6 @@ def test_abort_when_by_hand_then_nothing_takes_effect(broker: ThreadedBroker, cl
     assert bodies(broker) == []
 
 
-def test_send_when_it_cannot_be_represented_then_refused_at_the_call(client: Client) -> None:
-    with client.transaction() as transaction:
-        with pytest.raises(LocalProtocolError, match="x00"):
-            transaction.send(QUEUE, b"1", headers={"a": "\0"})
-        transaction.abort()
-
-
 def test_ack_when_committed_then_settled_and_when_aborted_then_open_again(
     broker: ThreadedBroker, client: Client
 ) -> None:
@@ -130,9 +118,7 @@ def test_transaction_when_the_link_is_lost_before_commit_then_lost(broker: Threa
         with client.transaction() as transaction:
             seen.append(transaction)
             transaction.send(QUEUE, b"1")
-            broker.call(Broker.drop_connections)
-            with pytest.raises(StompError):
-                client.wait_closed()
+            lose(broker, client)
             transaction.send(QUEUE, b"2")
 
     assert state(seen[0]) is TransactionState.ABORTED

@@ -9,6 +9,7 @@ from typing import Protocol
 import pytest
 
 import trio_stomp.blocking
+from tests.blocking.conftest import bodies
 from trio_stomp import Hooks, LocalProtocolError, OutgoingMessage, Retry
 from trio_stomp.blocking import Client, Message, Subscription
 from trio_stomp.testing import ThreadedBroker
@@ -60,6 +61,7 @@ def requested(client: Client, *args: object, **options: object) -> None:
         ((QUEUE, b""), {"persistent": "false"}, "persistent must be True or False, got 'false'"),
         ((QUEUE, b""), {"ttl": "5"}, "ttl must be a number of seconds, more than 0, got '5'"),
         ((QUEUE, b""), {"headers": "a:b"}, "headers must be a mapping .*, got a value of type str"),
+        ((QUEUE, b""), {"headers": {"a": "\0"}}, "cannot carry: .*x00"),
     ],
 )
 def test_send_when_an_argument_is_of_the_wrong_type_then_the_call_raises_and_nothing_is_sent(
@@ -74,7 +76,7 @@ def test_send_when_an_argument_is_of_the_wrong_type_then_the_call_raises_and_not
         with pytest.raises(LocalProtocolError, match=words):
             send(client, *args, **options)
         client.send(QUEUE, b"next", receipt=True)
-    assert broker.call(lambda inner: [message.body for message in inner.messages(QUEUE)]) == [b"next"]
+    assert bodies(broker, QUEUE) == [b"next"]
 
 
 # What is done with a client, and what is said of it.
