@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 import trio_stomp
-from tests.kit.loops import LOOPS_OF_BROKER, REAL_LOOPS_OF_BROKER, on_loops
+from tests.kit.chunks import fed
+from tests.kit.loops import REAL_LOOPS_OF_BROKER, on_loops
 from tests.kit.streams import abort
 from tests.kit.tapped_stream import TappedStream, frames_of
 from tests.testing.raw_client import connected as connected_raw
@@ -35,15 +36,10 @@ from trio_stomp.testing import (
 from trio_stomp.types import Command, Frame, Headers, Version
 
 pytestmark = pytest.mark.anyio
-on_each_loop = on_loops(*LOOPS_OF_BROKER)
 over_sockets = on_loops(*REAL_LOOPS_OF_BROKER)
 
 
 # --- the codec --------------------------------------------------------------------------------------------------------
-
-
-def fed(decoder: Decoder, data: bytes, size: int) -> list[Frame]:
-    return [frame for start in range(0, len(data), size) for frame in decoder.receive_data(data[start : start + size])]
 
 
 # What is legal, and the byte with which it no longer is.
@@ -127,7 +123,6 @@ def test_content_length_when_on_any_frame_then_it_counts(command: Command, accel
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-@on_each_loop
 async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_receipt() -> None:
     """Rows all-CONN-1, 1x-CONN-8, 1x-CONN-9, all-RCPT-4, 1x-NEG-1."""
     async with open_broker(listen=False) as broker:
@@ -161,7 +156,6 @@ async def test_host_when_named_by_option_or_url_then_that_and_otherwise_the_root
                 raise AssertionError
 
 
-@on_each_loop
 async def test_disconnect_when_the_session_never_stood_then_it_is_not_sent() -> None:
     """Row draft-LEN-7."""
     async with open_broker(listen=False) as broker:
@@ -175,7 +169,6 @@ async def test_disconnect_when_the_session_never_stood_then_it_is_not_sent() -> 
     assert not torn
 
 
-@on_each_loop
 async def test_disconnect_when_1_0_then_it_has_a_receipt_too() -> None:
     """Row 10-DISC-4."""
     async with (
@@ -185,7 +178,6 @@ async def test_disconnect_when_1_0_then_it_has_a_receipt_too() -> None:
         assert await client.disconnect() is DisconnectResult.RECEIPT
 
 
-@on_each_loop
 async def test_receipts_when_the_client_asks_for_them_then_each_is_answered_once() -> None:
     """Row all-RCPT-2."""
     async with open_broker(listen=False) as broker:
@@ -213,7 +205,6 @@ async def test_receipts_when_the_client_asks_for_them_then_each_is_answered_once
     assert answered == len(receipts) == len(set(receipts))
 
 
-@on_each_loop
 @pytest.mark.parametrize("version", list(Version))
 async def test_receipt_when_any_frame_after_connect_asks_then_the_server_answers_with_that_value(
     version: Version,
@@ -264,7 +255,6 @@ async def test_send_when_it_cannot_be_processed_then_error_and_the_connection_is
         assert broker.depth("/queue/b") == 0
 
 
-@on_each_loop
 @pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
 async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(version: Version) -> None:
     """Row 1x-SUB-8: the server's part."""
@@ -287,7 +277,6 @@ async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(ver
         assert broker.unacknowledged("/queue/a") == 1
 
 
-@on_each_loop
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 async def test_body_when_sent_then_its_content_type_goes_with_it(version: str) -> None:
     """Row 1x-CTYPE-1: SEND and MESSAGE; and ERROR, which has a body."""
@@ -311,7 +300,6 @@ async def test_body_when_sent_then_its_content_type_goes_with_it(version: str) -
     assert refused.value.headers["content-type"] == "text/plain"
 
 
-@on_each_loop
 async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself_alone() -> None:
     """Row 12-RECEIPT-3: received is not yet processed, so an earlier frame's own RECEIPT is still waited for."""
     answered = anyio.Event()
@@ -345,7 +333,6 @@ async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself
                 await client.wait_closed()
 
 
-@on_each_loop
 async def test_receipt_when_the_server_sends_it_then_it_has_received_all_frames_before() -> None:
     """Row 12-RECEIPT-3."""
     async with open_broker(listen=False) as broker:
@@ -369,7 +356,6 @@ TRICKLES = {
 }
 
 
-@on_each_loop
 @pytest.mark.parametrize("pieces", TRICKLES.values(), ids=TRICKLES)
 @pytest.mark.parametrize("spools", [False, True])
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
@@ -401,7 +387,6 @@ async def test_client_when_any_bytes_come_then_the_server_is_alive(
         assert anyio.current_time() - start == pytest.approx(2 * len(pieces) + 2.5, abs=0.2)
 
 
-@on_each_loop
 async def test_message_when_it_comes_before_the_receipt_of_subscribe_then_it_is_there() -> None:
     """Row all-SUB-17."""
     async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
@@ -413,7 +398,6 @@ async def test_message_when_it_comes_before_the_receipt_of_subscribe_then_it_is_
             assert subscription.statistics().buffered == 1
 
 
-@on_each_loop
 async def test_message_when_the_server_adds_headers_then_all_are_kept() -> None:
     """Rows 1x-MSG-5, 1x-STD-1, 12-MSG-2."""
     async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
@@ -426,7 +410,6 @@ async def test_message_when_the_server_adds_headers_then_all_are_kept() -> None:
             assert message.destination == "/queue/a b"
 
 
-@on_each_loop
 async def test_subscribe_when_it_has_no_ack_then_auto() -> None:
     """Rows all-SUB-7, 10-SUB-15."""
     async with open_broker(listen=False) as broker, broker.connect_stream() as stream:
@@ -441,7 +424,6 @@ async def test_subscribe_when_it_has_no_ack_then_auto() -> None:
         assert broker.depth("/queue/a") == 0
 
 
-@on_each_loop
 async def test_message_when_1_0_and_not_acknowledged_then_it_is_not_consumed() -> None:
     """Row 10-SUB-16."""
     async with open_broker(listen=False) as broker:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kit.chunks import fed
 from trio_stomp import AckMode, Limits
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupportedError, RemoteProtocolError
 from trio_stomp.protocol import (
@@ -143,9 +144,8 @@ def test_frames_when_they_come_with_connected_then_are_read_by_its_version(size:
     protocol.connect(host="h")
     data = b"CONNECTED\nversion:1.2\n\n\0\n" + MESSAGE + b"k:\\r\n\nx\0RECEIPT\nreceipt-id:1\n\n\0"
 
-    events = [event for at in range(0, len(data), size) for event in protocol.receive_data(data[at : at + size])]
+    connected_event, message, receipt = fed(protocol, data, size)
 
-    connected_event, message, receipt = events
     assert isinstance(connected_event, Connected)
     assert isinstance(message, MessagesReceived)
     assert message.frames[0].headers["k"] == "\r"

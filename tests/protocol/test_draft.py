@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.chunks import fed
 from trio_stomp import AckMode, Limits
 from trio_stomp.errors import LocalProtocolError, NotInVersionError
 from trio_stomp.protocol import (
@@ -23,13 +24,9 @@ from trio_stomp.types import Command, Frame, Headers, Version
 EACH_SIZE = pytest.mark.parametrize("size", [1, 2, 7, 1000])
 
 
-def feed(decoder: DraftDecoder, data: bytes, size: int) -> list[Frame]:
-    return [frame for at in range(0, len(data), size) for frame in decoder.receive_data(data[at : at + size])]
-
-
 @EACH_SIZE
 def test_draft_when_a_value_looks_escaped_then_is_kept_as_it_is(size: int) -> None:
-    (frame,) = feed(DraftDecoder(role=Role.CLIENT), b"error\nMessage:a\\cb\n\n\0", size)
+    (frame,) = fed(DraftDecoder(role=Role.CLIENT), b"error\nMessage:a\\cb\n\n\0", size)
 
     assert frame.headers == {"message": "a\\cb"}
 
@@ -40,7 +37,7 @@ def test_draft_when_lines_are_exactly_at_the_limits_then_pass(size: int) -> None
         role=Role.CLIENT, limits=Limits(command_bytes=5, header_line_bytes=4, header_count=2, body_bytes=0)
     )
 
-    (frame,) = feed(decoder, b"ERROR\r\na:bc\r\nd:ef\r\n\r\n\0", size)
+    (frame,) = fed(decoder, b"ERROR\r\na:bc\r\nd:ef\r\n\r\n\0", size)
 
     assert frame.headers == {"a": "bc", "d": "ef"}
 
@@ -64,9 +61,8 @@ def test_client_when_the_server_writes_leniently_then_events_do_not_depend_on_th
     data += b" \nmessage\nDestination: /q \r\nMessage-ID:1\r\r\nContent-Length:1\n \r\n\0\0"
     data += b"\nreceipt\nReceipt-Id: r 1 \n\n\0Error \nMessage: no \n\nwhy\0"
 
-    events = [event for at in range(0, len(data), size) for event in protocol.receive_data(data[at : at + size])]
+    connected, messages, receipts, error = fed(protocol, data, size)
 
-    connected, messages, receipts, error = events
     assert isinstance(connected, Connected)
     assert (connected.version, connected.session, connected.terms.server_sends_ms) == (Version.V1_0, "7", 0)
     assert isinstance(messages, MessagesReceived)

@@ -32,32 +32,19 @@ def test_handshake_when_it_holds_special_bytes_then_is_never_escaped(
     assert data == command.encode() + b"\na\\n:b:c\\\n\n\0"
 
 
+# Most of what cannot be sent is in the vectors.
 @pytest.mark.parametrize(
     ("command", "version", "name", "value"),
     [
-        (SEND, V1_0, "a", "b\nc"),
-        (SEND, V1_0, "a", "b\r"),
-        (SEND, V1_0, "a:b", "c"),
         (SEND, V1_0, "a\n", "c"),
-        (SEND, V1_1, "a", "b\r"),
-        (SEND, V1_1, "a\rb", "c"),
-        (SEND, V1_2, "a", "b\0"),
-        (SEND, V1_2, "a\0", "b"),
-        (SEND, V1_2, "", "b"),
         (SEND, V1_2, "", "b:c"),
-        (Command.CONNECT, V1_2, "a", "b\n"),
-        (Command.CONNECT, V1_2, "a", "b\r"),
-        (Command.CONNECT, V1_1, "a:b", "c"),
-        (Command.CONNECTED, V1_1, "a", "b\n"),
-        (Command.STOMP, V1_2, "", "b"),
-        (SEND, V1_2, "a", "\ud800"),
         (SEND, V1_2, "a:\udfff", "b"),
+        (Command.STOMP, V1_2, "", "b"),
     ],
 )
 def test_header_when_the_frame_cannot_carry_it_then_is_refused(
     command: Command, version: Version, name: str, value: str
 ) -> None:
-    """Rows all-HDR-ESC-11, all-FRM-9, all-FRM-13, 11-HDR-ESC-8, 10-FRM-22, 1x-HDR-ESC-14, 1x-ENC-2."""
     for headers in [("ok", "ok"), (name, value)], [(name, value), ("ok", "ok")]:
         with pytest.raises(LocalProtocolError):
             encode_frame(command, headers, version=version)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.kit.chunks import fed
 from trio_stomp import Limits
 from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Decoder, ReceiptsReceived, Role, Tolerances
@@ -245,7 +246,7 @@ def test_stream_when_read_by_patterns_then_gives_what_octet_by_octet_gives(
     whole, cut = (Decoder(role=Role.CLIENT, version=version, limits=limits, tolerances=tolerances) for _ in range(2))
 
     at_once = whole.receive_data(stream)
-    one_by_one = [frame for byte in stream for frame in cut.receive_data(bytes([byte]))]
+    one_by_one = fed(cut, stream, 1)
 
     assert at_once == one_by_one
     # What is shown of the bytes after the fault depends on how many have come.
@@ -284,8 +285,7 @@ def test_ends_of_line_when_runs_and_other_frames_take_turns_then_each_is_counted
     one_by_one = Decoder(role=Role.CLIENT, version=Version.V1_2, receipt_runs=True)
 
     at_once.receive_data(data)
-    for byte in data:
-        one_by_one.receive_data(bytes([byte]))
+    fed(one_by_one, data, 1)
 
     assert at_once.heartbeats == one_by_one.heartbeats == 6
 
@@ -321,7 +321,7 @@ def test_stream_when_it_holds_runs_then_tells_what_octet_by_octet_tells(pieces: 
     stream = b"".join(pieces)
 
     at_once = ids(whole.receive_data(stream))
-    one_by_one = [told for byte in stream for told in ids(cut.receive_data(bytes([byte])))]
+    one_by_one = ids(fed(cut, stream, 1))
 
     # Messages in a row are one event.
     assert [told for told in at_once if told != "MessagesReceived"] == [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.chunks import fed
 from trio_stomp import Limits
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol import (
@@ -102,9 +103,8 @@ def test_frames_when_they_come_with_connect_then_are_read_by_its_version(size: i
     protocol.send_frame(Command.CONNECTED, [("version", "1.1")])
     data = b"SEND\ndestination:/q\nk:\\c\r\n\nx\0\nDISCONNECT\n\n\0"
 
-    events = [event for at in range(0, len(data), size) for event in protocol.receive_data(data[at : at + size])]
+    send, disconnect = fed(protocol, data, size)
 
-    send, disconnect = events
     assert isinstance(send, FrameReceived)
     assert send.frame.headers["k"] == ":\r"
     assert isinstance(disconnect, FrameReceived)

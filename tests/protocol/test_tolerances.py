@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from tests.kit.chunks import fed
 from trio_stomp import Limits
 from trio_stomp.errors import LimitExceeded
 from trio_stomp.protocol import Decoder, Role, Tolerances
@@ -94,11 +95,7 @@ EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.toleran
 def pairs_of(case: Case, tolerances: Tolerances, size: int) -> tuple[tuple[str, str], ...] | None:
     """The headers of the one frame, fed in pieces of `size`; None where it is refused."""
     decoder = Decoder(role=Role.CLIENT, version=case.version, tolerances=tolerances)
-    frames = [
-        frame
-        for start in range(0, len(case.data), size)
-        for frame in decoder.receive_data(case.data[start : start + size])
-    ]
+    frames = fed(decoder, case.data, size)
     if decoder.error is not None:
         assert frames == []
         return None
@@ -137,9 +134,7 @@ def test_nul_in_headers_when_tolerated_then_the_limits_hold(size: int) -> None:
     limits = Limits(header_line_bytes=20)
     tolerances = Tolerances(nul_in_message_headers=True, empty_header_names=True)
     decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, limits=limits, tolerances=tolerances)
-    data = b"MESSAGE\n:" + b"\0" * 1000
 
-    for start in range(0, len(data), size):
-        decoder.receive_data(data[start : start + size])
+    fed(decoder, b"MESSAGE\n:" + b"\0" * 1000, size)
 
     assert isinstance(decoder.error, LimitExceeded)
