@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import logging
+import pickle
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -30,7 +31,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=[kind.name.lower() for kind in Kind], default=[], metavar="KIND")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=600.0, help="seconds for all of it")
-    parser.add_argument("--outcome", type=Path, help="write the outcome there, as JSON")
+    parser.add_argument("--outcome", type=Path, help="write the outcome there, pickled")
     parser.add_argument("--held", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)9.0f %(name)s %(levelname)s %(message)s")
@@ -49,7 +50,7 @@ def main() -> int:
         outcome = trio.run(run, order)
         faulthandler.cancel_dump_traceback_later()
     if given.outcome is not None:
-        given.outcome.write_text(outcome.dumps(), encoding="utf-8")
+        given.outcome.write_bytes(pickle.dumps(outcome))
     sys.stdout.write(table([outcome]) + "\n")
     return 1 if outcome.troubles else 0
 

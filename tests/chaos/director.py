@@ -61,6 +61,19 @@ class NoRecovery(AssertionError):
     """After a fault somebody did not come back."""
 
 
+async def _slowest(strike: Callable[[Member], Awaitable[float]], members: Sequence[Member]) -> float:
+    """Strike all members at once; returns the seconds of the slowest recovery."""
+    seconds: list[float] = []
+
+    async def one(member: Member) -> None:
+        seconds.append(await strike(member))
+
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            nursery.start_soon(one, member)
+    return max(seconds, default=0.0)
+
+
 class Director:
     """Runs a schedule against a plant and its broker.
 
@@ -185,10 +198,7 @@ class Director:
         return [self._plant.members[party] for party in PARTIES]
 
     async def _trap(self, fault: Fault, members: Sequence[Member]) -> float:
-        slowest = 0.0
-
-        async def one(member: Member) -> None:
-            nonlocal slowest
+        async def one(member: Member) -> float:
             before = member.reconnections
             what, toward = _TRAPS[fault.kind]
             traps = [Trap(what, toward, fault.after_bytes)]
@@ -197,19 +207,14 @@ class Director:
             member.wire.set_trap(traps[0])
             for trap in traps:
                 await self._spring(trap, member)
-            slowest = max(slowest, await self._back(member, beyond=before))
+            return await self._back(member, beyond=before)
 
-        async with trio.open_nursery() as nursery:
-            for member in members:
-                nursery.start_soon(one, member)
-        return slowest
+        return await _slowest(one, members)
 
     async def _move(self, fault: Fault, members: Sequence[Member]) -> float:
         """Have members fail over to their other port, and fail back to the first; both while they work."""
-        slowest = 0.0
 
-        async def one(member: Member) -> None:
-            nonlocal slowest
+        async def one(member: Member) -> float:
             wire = member.wire
             preferred, other = wire.ports
             wire.shut(preferred)
@@ -223,12 +228,9 @@ class Director:
             wire.reopen(preferred)
             for cut in cuts:
                 await self._spring(cut, member)
-            slowest = max(slowest, await self._works(member, lambda: member.is_at(preferred)))
+            return await self._works(member, lambda: member.is_at(preferred))
 
-        async with trio.open_nursery() as nursery:
-            for member in members:
-                nursery.start_soon(one, member)
-        return slowest
+        return await _slowest(one, members)
 
     async def _spring(self, trap: Trap, member: Member) -> None:
         """Wait for a trap to spring; help it where too little passes.
@@ -322,17 +324,10 @@ class Director:
     # --- recovery ---------------------------------------------------------------------------------------------------
 
     async def _all_back(self, members: Sequence[Member], before: dict[Party, int] | None = None) -> float:
-        slowest = 0.0
+        async def one(member: Member) -> float:
+            return await self._back(member, beyond=None if before is None else before[member.party])
 
-        async def one(member: Member) -> None:
-            nonlocal slowest
-            beyond = None if before is None else before[member.party]
-            slowest = max(slowest, await self._back(member, beyond=beyond))
-
-        async with trio.open_nursery() as nursery:
-            for member in members:
-                nursery.start_soon(one, member)
-        return slowest
+        return await _slowest(one, members)
 
     async def _back(self, member: Member, *, beyond: int | None) -> float:
         """Wait until a member works again.

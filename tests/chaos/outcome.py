@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Final, TypedDict
+from dataclasses import dataclass, field
+from typing import Final
 
 __all__ = ["Outcome", "Row", "markdown", "table"]
 
@@ -62,34 +61,6 @@ class Row:
         self.recovery = max(self.recovery, other.recovery)
 
 
-class _RowData(TypedDict):
-    fault: str
-    times: int
-    sent: int
-    confirmed: int
-    handled: int
-    duplicates: int
-    reconnections: int
-    moves: int
-    recovery: float
-
-
-class _OutcomeData(TypedDict):
-    broker: str
-    server: str
-    seed: int
-    messages: int
-    faults: int
-    seconds: float
-    rows: list[_RowData]
-    resent: int
-    stale: int
-    freed: int
-    warm_bytes: int
-    end_bytes: int
-    troubles: list[str]
-
-
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """One run against one broker.
@@ -131,31 +102,6 @@ class Outcome:
         for row in self.rows:
             total.add(row)
         return total
-
-    def dumps(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def loads(cls, text: str) -> Outcome:
-        """From what `dumps` made."""
-        data: _OutcomeData = json.loads(text)
-        rows = [Row(**row) for row in data["rows"]]
-        return cls(
-            broker=data["broker"],
-            server=data["server"],
-            seed=data["seed"],
-            messages=data["messages"],
-            faults=data["faults"],
-            seconds=data["seconds"],
-            rows=rows,
-            resent=data["resent"],
-            stale=data["stale"],
-            freed=data["freed"],
-            warm_bytes=data["warm_bytes"],
-            end_bytes=data["end_bytes"],
-            troubles=data["troubles"],
-        )
 
     def __str__(self) -> str:
         grown = (self.end_bytes - self.warm_bytes) / 2**20

@@ -233,6 +233,11 @@ class Wire:
         """The port of its first listener."""
         return self.ports[0]
 
+    @property
+    def url(self) -> str:
+        """The URL of a broker behind its first listener."""
+        return f"stomp://guest:guest@127.0.0.1:{self.port}"
+
     async def serve(self, port: int, near: trio.SocketStream) -> None:
         """Carry a connection. Where the broker takes none, or the port is shut, the client sees it end at once."""
         if port in self._shut:
@@ -268,9 +273,13 @@ class Wire:
         """Let it happen now, however few bytes have passed."""
         trap, self.trap = self.trap, None
         if trap is not None:
-            if self.newest is not None:
-                self.newest.befall(trap.what)
+            self.befall(trap.what)
             trap.sprung.set()
+
+    def befall(self, what: Befalls) -> None:
+        """Let something happen to the newest connection."""
+        if self.newest is not None:
+            self.newest.befall(what)
 
     def shut(self, port: int) -> None:
         """Let no connection in at a port; those that are in stay."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Unpack
+from typing import Final, TypeAlias, Unpack
 
+import pytest
 import trio
 
 import trio_stomp
 from tests.interop.broker_facts import Broker, Facts
-from trio_stomp import Client, Message, Subscription
+from trio_stomp import Client, ConnectError, Message, Subscription
 from trio_stomp.types import AckName, ConnectOptions
 
+# What the fixture `destination` gives: it names a queue of the test alone.
+Destination: TypeAlias = Callable[[str], str]
 # Brokers and tests share two cores with others: "it never comes" must not be said too early ...
 PATIENCE: Final = 10.0
 # ... and "nothing more comes" costs this much each time that it is looked at.
@@ -60,6 +63,13 @@ class Bench:
         """Connect in the version of this bench."""
         given: ConnectOptions = {"connect_timeout": PATIENCE, **self.broker.options(self.version), **options}
         return trio_stomp.connect(url or self.broker.url(user=user), **given)
+
+    async def refused(self, url: str | None = None, **options: Unpack[ConnectOptions]) -> ConnectError:
+        """Try to connect, which must fail; returns why it does."""
+        with trio.fail_after(3 * PATIENCE), pytest.raises(ConnectError) as caught:
+            async with self.connect(url=url, **options):
+                pytest.fail("it has connected")
+        return caught.value
 
     @asynccontextmanager
     async def pair(self) -> AsyncGenerator[tuple[Client, Client]]:

@@ -50,7 +50,6 @@ class Facts:
         selects: It knows the ``selector`` header.
         refuses_vhosts: It has virtual hosts, and refuses an unknown one.
         says_redelivered: It marks a message that it delivers again.
-        temporary_needs_subscribe: Replies come to a subscription to a temporary queue, not unasked.
         ends_session_on_forbidden: A forbidden SEND ends the session; elsewhere it fails alone.
         names_itself_in_1_0: CONNECTED has a ``server`` header even in 1.0; without one the profile has to be named.
         header_names: A header name that it carries unchanged and that has to be escaped on the wire, or None.
@@ -66,7 +65,6 @@ class Facts:
     selects: bool
     refuses_vhosts: bool
     says_redelivered: bool
-    temporary_needs_subscribe: bool
     ends_session_on_forbidden: bool
     names_itself_in_1_0: bool
     header_names: str | None
@@ -83,7 +81,6 @@ _RABBITMQ: Final = Facts(
     selects=False,
     refuses_vhosts=True,
     says_redelivered=True,
-    temporary_needs_subscribe=False,
     ends_session_on_forbidden=True,
     names_itself_in_1_0=True,
     header_names="a:b\\c",
@@ -104,7 +101,6 @@ BROKERS: Final[dict[str, Facts]] = {
         selects=True,
         refuses_vhosts=False,
         says_redelivered=True,
-        temporary_needs_subscribe=True,
         ends_session_on_forbidden=False,
         names_itself_in_1_0=True,
         # It neither decodes nor encodes header names.
@@ -122,7 +118,6 @@ BROKERS: Final[dict[str, Facts]] = {
         refuses_vhosts=False,
         # Seen with 2.44: the delivery count is not raised when a consumer closes with messages it never acknowledged.
         says_redelivered=False,
-        temporary_needs_subscribe=True,
         ends_session_on_forbidden=True,
         names_itself_in_1_0=False,
         header_names="a:b\\c",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import uuid
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from typing import NoReturn
 
 import pytest
 import trio
 
-from tests.interop.bench import Bench
+from tests.chaos.wires import Wire, open_wire
+from tests.interop.bench import Bench, Destination
 from tests.interop.broker_facts import (
     BROKERS,
     SCRIPT,
@@ -23,7 +24,6 @@ from tests.interop.broker_facts import (
     running_spring,
 )
 from tests.interop.held import HeldByBroker, held
-from tests.interop.proxy import Proxy, open_proxy
 
 # The queues that a test has named.
 _QUEUES = pytest.StashKey[list[str]]()
@@ -86,7 +86,7 @@ def queues(request: pytest.FixtureRequest) -> list[str]:
 
 
 @pytest.fixture
-def destination(queues: list[str]) -> Callable[[str], str]:
+def destination(queues: list[str]) -> Destination:
     """Names of this test alone, so that nothing of an earlier run is in the way."""
     unique = uuid.uuid4().hex[:12]
 
@@ -117,9 +117,9 @@ def newest(broker: Broker, queues: list[str]) -> Bench:
 
 
 @pytest.fixture
-async def proxy(broker: Broker) -> AsyncGenerator[Proxy]:
-    """A proxy to the plain port of the broker."""
-    async with open_proxy("127.0.0.1", broker.ports["stomp"]) as opened:
+async def wire(broker: Broker) -> AsyncGenerator[Wire]:
+    """A wire to the plain port of the broker, which a test can cut."""
+    async with open_wire("127.0.0.1", broker.ports["stomp"]) as opened:
         yield opened
 
 
@@ -149,4 +149,4 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def _cuts_artemis(item: pytest.Function) -> bool:
     callspec = getattr(item, "callspec", None)
-    return callspec is not None and callspec.params.get("broker") == "artemis" and "proxy" in item.fixturenames
+    return callspec is not None and callspec.params.get("broker") == "artemis" and "wire" in item.fixturenames

@@ -1,18 +1,14 @@
-"""The client on asyncio at the real brokers: the verbs, cancellation, and what a subscription gives back."""
+"""The client on asyncio at the real brokers: many messages, cancellation, workers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-
-import pytest
 
 import trio_stomp
+from tests.interop.bench import Destination
 from tests.interop.broker_facts import Broker
 from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import Client, Message
-
-Destination = Callable[[str], str]
 
 COUNT = 500
 
@@ -39,31 +35,6 @@ async def test_messages_when_sent_and_acknowledged_without_waiting_then_none_is_
         await client.send(queue, b"new", receipt=True)
         async with client.subscribe(queue) as subscription, await anext(subscription) as message:
             assert message.body == b"new"
-
-
-@on_asyncio
-async def test_leaving_when_messages_were_not_handed_out_then_given_back(
-    broker: Broker, destination: Destination
-) -> None:
-    queue = destination("asyncio-leave")
-    async with trio_stomp.connect(broker.url()) as client:
-        async with client.publisher() as publisher:
-            for number in range(50):
-                await publisher.send(queue, b"%d" % number)
-        assert publisher.confirmed == 50
-        async with client.subscribe(queue, prefetch=20) as subscription:
-            for expected in range(5):
-                async with await anext(subscription) as message:
-                    assert int(message.body) == expected
-        # The same connection lives on, so that nothing is given back by its end.
-        async with client.subscribe(queue, prefetch=20) as subscription:
-            rest: list[int] = []
-            async for message in subscription:
-                async with message:
-                    rest.append(int(message.body))
-                if len(rest) == 45:
-                    break
-        assert sorted(rest) == list(range(5, 50))
 
 
 @on_asyncio
@@ -96,42 +67,6 @@ async def test_consumers_when_canceled_now_and_then_then_no_message_is_lost_or_h
             assert task.cancelled()
 
     assert sorted(taken) == list(range(COUNT))
-
-
-@on_asyncio
-async def test_transaction_when_it_moves_messages_then_they_are_there_alone(
-    broker: Broker, destination: Destination
-) -> None:
-    source, target = destination("asyncio-from"), destination("asyncio-to")
-    async with trio_stomp.connect(broker.url()) as client:
-        await client.send(source, b"1", receipt=True)
-        async with client.subscribe(source) as subscription:
-            message = await anext(subscription)
-            with pytest.raises(ValueError, match="no"):
-                async with client.transaction() as transaction:
-                    await transaction.send(target, b"wrong")
-                    await transaction.ack(message)
-                    raise ValueError("no")
-            async with client.transaction() as transaction:
-                await transaction.send(target, message.body + b"!")
-                await transaction.ack(message)
-        async with client.subscribe(target) as subscription, await anext(subscription) as moved:
-            assert moved.body == b"1!"
-
-
-@on_asyncio
-async def test_request_when_another_task_answers_then_the_reply_comes(broker: Broker, destination: Destination) -> None:
-    queue = destination("asyncio-requests")
-
-    async def answer(client: Client) -> None:
-        async with client.subscribe(queue) as requests, await anext(requests) as request:
-            headers = {"correlation-id": request.headers["correlation-id"]}
-            await client.send(request.headers["reply-to"], request.body * 2, headers=headers, receipt=True)
-
-    async with trio_stomp.connect(broker.url()) as client, asyncio.TaskGroup() as tasks:
-        tasks.create_task(answer(client))
-        reply: Message = await client.request(queue, b"2", timeout=30)
-        assert reply.body == b"22"
 
 
 @on_asyncio

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -11,30 +11,27 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.chaos.wires import Befalls, Wire
+from tests.interop.bench import Destination
 from tests.interop.broker_facts import Broker, brokers_of
-from tests.interop.proxy import Proxy
 from trio_stomp import (
     BrokerError,
     Client,
     ConnectError,
-    LocalProtocolError,
     Message,
-    NotSupportedError,
     OutgoingMessage,
     QueueArguments,
     StompError,
     Subscription,
 )
-from trio_stomp.types import ConnectOptions, Phase, ProfileName, SendOptions, StreamOffset, SubscribeOptions
-
-Destination = Callable[[str], str]
+from trio_stomp.types import ConnectOptions, Phase, ProfileName, StreamOffset, SubscribeOptions
 
 # Longer than any of them takes to deliver what is there.
 QUIET = 0.7
 
 
 def on(*names: ProfileName) -> pytest.MarkDecorator:
-    """Run a test with these brokers only; each feature has another test for the others."""
+    """Run a test with these brokers only; tests/brokers/test_dialect.py shows that the others refuse."""
     return pytest.mark.parametrize("broker", brokers_of(*names), indirect=True)
 
 
@@ -65,84 +62,17 @@ async def drained(client: Client, queue: str) -> list[bytes]:
         return await everything(subscription)
 
 
-# --- what is refused: nothing is sent, and the connection lives on ----------------------------------------------------
-
-REFUSED_SENDS: list[tuple[SendOptions, tuple[ProfileName, ...]]] = [
-    ({"delay": 1}, ("rabbitmq",)),
-    ({"group": "g"}, ("rabbitmq",)),
-    ({"dedup_id": "d"}, ("rabbitmq", "activemq")),
-    ({"queue_arguments": QueueArguments(max_length=1)}, ("activemq", "artemis")),
-]
-REFUSED_SUBSCRIBES: list[tuple[SubscribeOptions, tuple[ProfileName, ...]]] = [
-    ({"selector": "a = 'b'"}, ("rabbitmq",)),
-    ({"no_local": True}, ("rabbitmq",)),
-    ({"browse": True}, ("rabbitmq", "artemis")),
-    ({"stream_offset": "first"}, ("activemq", "artemis")),
-    ({"queue_arguments": QueueArguments(max_length=1)}, ("activemq", "artemis")),
-]
-
-
-@pytest.mark.parametrize(
-    ("options", "broker"),
-    [
-        pytest.param(options, name, id=f"{next(iter(options))}-{name}")
-        for options, names in REFUSED_SENDS
-        for name in brokers_of(*names)
-    ],
-    indirect=["broker"],
-)
-async def test_send_option_when_the_broker_has_no_such_thing_then_refused_before_anything_is_sent(
-    broker: Broker, destination: Destination, options: SendOptions
-) -> None:
-    queue = destination("refused")
-    async with connected(broker) as client:
-        with pytest.raises(NotSupportedError, match=f"^{client.profile.name} does not support "):
-            await client.send(queue, b"lost", receipt=True, **options)
-        await client.send(queue, b"sent", receipt=True)
-        assert await drained(client, queue) == [b"sent"]
-
-
-@pytest.mark.parametrize(
-    ("options", "broker"),
-    [
-        pytest.param(options, name, id=f"{next(iter(options))}-{name}")
-        for options, names in REFUSED_SUBSCRIBES
-        for name in brokers_of(*names)
-    ],
-    indirect=["broker"],
-)
-async def test_subscribe_option_when_the_broker_has_no_such_thing_then_refused_before_anything_is_sent(
-    broker: Broker, destination: Destination, options: SubscribeOptions
-) -> None:
-    async with connected(broker) as client:
-        sent = client.statistics().frames_sent
-        with pytest.raises(NotSupportedError, match=f"^{client.profile.name} does not support "):
-            client.subscribe(destination("refused"), **options)
-        assert client.statistics().frames_sent == sent
-
-
-# --- prefetch ---------------------------------------------------------------------------------------------------------
-
-
-async def test_prefetch_when_set_then_other_consumers_get_the_rest(broker: Broker, destination: Destination) -> None:
-    queue = destination("prefetch")
-    async with connected(broker) as client, connected(broker) as other:
-        for number in range(6):
-            await client.send(queue, b"%d" % number, receipt=True)
-        async with client.subscribe(queue, prefetch=1) as greedy:
-            first = await anext(greedy)
-            async with other.subscribe(queue, prefetch=100) as rest:
-                # A prefetch of 1 is exact even at Artemis, which counts bytes.
-                assert len(await everything(rest)) == 5
-            await first.ack(receipt=True)
-
-
 # --- durable subscriptions --------------------------------------------------------------------------------------------
 
 
-async def test_durable_when_left_and_taken_up_again_then_messages_wait_and_delete_ends_it(broker: Broker) -> None:
+def durable() -> tuple[str, str, str]:
+    """A client-id, a topic and the name of a subscription to it, that nobody else uses."""
     unique = uuid.uuid4().hex[:12]
-    topic, name = f"/topic/interop.{unique}", f"interop.{unique}"
+    return unique, f"/topic/interop.{unique}", f"interop.{unique}"
+
+
+async def test_durable_when_left_and_taken_up_again_then_messages_wait_and_delete_ends_it(broker: Broker) -> None:
+    unique, topic, name = durable()
     async with connected(broker, client_id=unique) as client:
         async with client.subscribe(topic, durable=name):
             pass
@@ -161,8 +91,7 @@ async def test_durable_when_left_and_taken_up_again_then_messages_wait_and_delet
 
 @on("rabbitmq", "artemis")
 async def test_durable_when_a_second_connection_uses_it_then_they_share_it(broker: Broker) -> None:
-    unique = uuid.uuid4().hex[:12]
-    topic, name = f"/topic/interop.{unique}", f"interop.{unique}"
+    unique, topic, name = durable()
     async with connected(broker, client_id=unique) as one, connected(broker, client_id=unique) as two:
         async with one.subscribe(topic, durable=name) as first:
             async with two.subscribe(topic, durable=name) as second:
@@ -178,8 +107,7 @@ async def test_durable_when_a_second_connection_uses_it_then_they_share_it(broke
 
 @on("activemq")
 async def test_durable_when_a_second_subscription_uses_it_then_refused(broker: Broker) -> None:
-    unique = uuid.uuid4().hex[:12]
-    topic, name = f"/topic/interop.{unique}", f"interop.{unique}"
+    unique, topic, name = durable()
     async with connected(broker, client_id=unique) as client:
         async with client.subscribe(topic, durable=name) as first:
             with pytest.raises(BrokerError, match="in use"):
@@ -211,13 +139,6 @@ async def test_durable_when_asked_without_a_client_id_all_the_same_then_refused_
                 pytest.fail("it was taken")
         with pytest.raises(StompError):
             await client.send("/topic/interop.durable", b"", receipt=True)
-
-
-@on("activemq", "artemis")
-async def test_durable_when_there_is_no_client_id_then_refused_here(broker: Broker) -> None:
-    async with connected(broker) as client:
-        with pytest.raises(LocalProtocolError, match="belongs to a client-id"):
-            client.subscribe("/topic/interop.durable", durable="interop.none")
 
 
 # --- persistence, time to live, priority, delay -----------------------------------------------------------------------
@@ -371,27 +292,6 @@ async def test_selector_when_it_compares_numbers_then_text_counts_as_one(
             assert await everything(subscription) == [b"10"]
 
 
-@pytest.mark.parametrize(
-    ("broker", "pattern", "wanted"),
-    [
-        *((name, "*.b", [b"a.b"]) for name in brokers_of("rabbitmq")),
-        *((name, "a.#", [b"a.b", b"a.b.c"]) for name in brokers_of("rabbitmq")),
-        ("activemq", "*.b", [b"a.b"]),
-        ("activemq", "a.>", [b"a.b", b"a.b.c"]),
-        ("artemis", "*.b", [b"a.b"]),
-        ("artemis", "a.#", [b"a.b", b"a.b.c"]),
-    ],
-    indirect=["broker"],
-)
-async def test_wildcards_when_in_a_topic_then_they_match(broker: Broker, pattern: str, wanted: list[bytes]) -> None:
-    root = f"/topic/interop.{uuid.uuid4().hex}"
-    async with connected(broker) as client:
-        async with client.subscribe(f"{root}.{pattern}") as subscription:
-            for name in ("a.b", "a.b.c", "c"):
-                await client.send(f"{root}.{name}", name.encode(), receipt=True)
-            assert await everything(subscription) == wanted
-
-
 @on("activemq", "artemis")
 async def test_group_when_a_consumer_looks_for_it_then_it_is_not_among_the_headers(
     broker: Broker, destination: Destination
@@ -508,7 +408,7 @@ async def test_stream_when_read_from_an_offset_then_as_often_as_one_likes(
 
 @on("rabbitmq")
 async def test_stream_when_the_link_is_lost_then_it_goes_on_with_the_oldest_that_is_not_settled(
-    broker: Broker, destination: Destination, proxy: Proxy
+    broker: Broker, destination: Destination, wire: Wire
 ) -> None:
     queue, stream = destination("stream"), QueueArguments(type="stream")
     bodies: list[bytes] = []
@@ -516,16 +416,14 @@ async def test_stream_when_the_link_is_lost_then_it_goes_on_with_the_oldest_that
         for number in range(6):
             await client.send(queue, b"%d" % number, queue_arguments=stream, receipt=True)
     with trio.fail_after(30):
-        async with trio_stomp.connect(
-            f"stomp://guest:guest@127.0.0.1:{proxy.port}", reconnect=trio_stomp.Reconnect()
-        ) as client:
+        async with trio_stomp.connect(wire.url, reconnect=trio_stomp.Reconnect()) as client:
             wanted: SubscribeOptions = {"queue_arguments": stream, "stream_offset": "first"}
             async with client.subscribe(queue, prefetch=50, **wanted) as subscription:
                 for number in range(4):
                     message = await anext(subscription)
                     if number != 2:
                         await message.ack()
-                proxy.cut()
+                wire.befall(Befalls.RESET)
                 async for state in client.state_changes():
                     if state.phase is Phase.CONNECTED and client.statistics().reconnections:
                         break

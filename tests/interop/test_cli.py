@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.interop.bench import Destination
 from tests.interop.broker_facts import Broker
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.running import ExitCode
-
-Destination = Callable[[str], str]
 
 MARKS = {"ok": "+", "warning": "!", "failed": "x", "skipped": "-"}
 
@@ -94,12 +93,6 @@ def test_doctor_when_all_is_well_then_every_step_is(broker: Broker) -> None:
     assert "the certificate is for localhost" in tls[1]["TLS"]
 
 
-def test_doctor_when_the_passcode_is_wrong_then_the_login_failed(broker: Broker) -> None:
-    marks, _, code = examined(broker, broker.url(user="guest:s3cret"))
-
-    assert (marks, code) == ("-+-+x---", ExitCode.REFUSED)
-
-
 def test_doctor_when_the_vhost_is_wrong_then_that_step_failed_where_there_are_some(broker: Broker) -> None:
     marks, seen, code = examined(broker, broker.url(), "--vhost", "nope")
 
@@ -110,43 +103,29 @@ def test_doctor_when_the_vhost_is_wrong_then_that_step_failed_where_there_are_so
         assert "has no virtual hosts" in seen["vhost"]
 
 
-def test_doctor_when_the_port_is_wrong_then_refused(broker: Broker) -> None:
-    marks, seen, code = examined(broker, "stomp://127.0.0.1:1")
+def test_doctor_when_the_passcode_is_wrong_then_the_login_failed(broker: Broker) -> None:
+    marks, _, code = examined(broker, broker.url(user="guest:s3cret"))
 
-    assert (marks, code) == ("-x------", ExitCode.NOT_CONNECTED)
-    assert "Connection refused" in seen["TCP"]
-
-
-def test_doctor_when_tls_goes_to_the_plain_port_then_says_so(broker: Broker) -> None:
-    marks, seen, code = examined(broker, f"stomps://127.0.0.1:{broker.ports['stomp']}")
-
-    assert (marks, code) == ("-+x-----", ExitCode.NOT_CONNECTED)
-    assert "this is a plain STOMP port" in seen["TLS"]
+    assert (marks, code) == ("-+-+x---", ExitCode.REFUSED)
 
 
-def test_doctor_when_plain_goes_to_the_tls_port_then_says_so(broker: Broker) -> None:
-    marks, seen, code = examined(broker, f"stomp://127.0.0.1:{broker.ports['stomp+ssl']}")
+@pytest.mark.parametrize(
+    ("url", "ca", "marks", "said"),
+    [
+        ("stomps://127.0.0.1:{stomp}", None, "-+x-----", "this is a plain STOMP port"),
+        ("stomp://127.0.0.1:{stomp+ssl}", None, "-+-x----", "this port speaks TLS"),
+        ("stomps://127.0.0.1:{stomp+ssl}", None, "-+x-----", "is not trusted"),
+        ("stomps://127.0.0.1:{stomp+ssl}", "other_ca", "-+x-----", "the certificate is for localhost"),
+        ("stomps://127.0.0.1:{mtls}", "ca", "-+x-----", "demands a client certificate"),
+    ],
+)
+def test_doctor_when_tls_is_not_what_the_broker_has_then_says_so(
+    broker: Broker, url: str, ca: Literal["ca", "other_ca"] | None, marks: str, said: str
+) -> None:
+    if "mtls" in url and "mtls" not in broker.ports:
+        pytest.skip(f"{broker.id} has no port here that wants a certificate")
 
-    assert (marks, code) == ("-+-x----", ExitCode.NOT_CONNECTED)
-    assert "this port speaks TLS" in seen["CONNECT"]
+    found, seen, code = examined(broker, url.format_map(broker.ports), *(("--ca", broker.tls[ca]) if ca else ()))
 
-
-@pytest.mark.parametrize("trusted", ["system", "another"])
-def test_doctor_when_the_certificate_is_not_trusted_then_says_whose_it_is(broker: Broker, trusted: str) -> None:
-    arguments = () if trusted == "system" else ("--ca", broker.tls["other_ca"])
-
-    marks, seen, code = examined(broker, broker.url("stomp+ssl"), *arguments)
-
-    assert (marks, code) == ("-+x-----", ExitCode.NOT_CONNECTED)
-    assert "is not trusted" in seen["TLS"]
-    assert "the certificate is for localhost" in seen["TLS"]
-
-
-def test_doctor_when_the_broker_wants_a_certificate_then_says_so(broker: Broker) -> None:
-    if "mtls" not in broker.ports:
-        pytest.skip(f"{broker.id} has no port here that wants one")
-
-    marks, seen, code = examined(broker, broker.url("mtls"), "--ca", broker.tls["ca"])
-
-    assert (marks, code) == ("-+x-----", ExitCode.NOT_CONNECTED)
-    assert "demands a client certificate" in seen["TLS"]
+    assert (found, code) == (marks, ExitCode.NOT_CONNECTED)
+    assert said in seen["TLS"] + seen["CONNECT"]

@@ -1,20 +1,12 @@
-"""CONNECT, good and refused; TLS; leaving."""
+"""CONNECT, good and refused; TLS; heart-beats; leaving."""
 
 from __future__ import annotations
 
-import pytest
 import trio
 
 import trio_stomp
+from tests.interop.bench import Bench
 from tests.interop.broker_facts import Broker
-from trio_stomp import AuthenticationError, ConnectError
-
-
-async def refused(broker_url: str, **options: object) -> ConnectError:
-    with trio.fail_after(30), pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(broker_url, **options):  # type: ignore[arg-type]  # passed on as given
-            raise AssertionError
-    return caught.value
 
 
 async def test_connect_when_all_is_right_then_version_server_and_heart_beat(broker: Broker, version: str) -> None:
@@ -30,68 +22,34 @@ async def test_connect_when_all_is_right_then_version_server_and_heart_beat(brok
             assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
 
 
-async def test_connect_when_the_passcode_is_wrong_then_authentication_error(broker: Broker) -> None:
-    error = await refused(broker.url(user="guest:hush-hush"))
-    assert isinstance(error, AuthenticationError)
-    assert "hush-hush" not in str(error)
-    assert "are login and passcode right" in str(error)
-
-
-async def test_connect_when_the_passcode_has_a_colon_then_it_arrives(broker: Broker) -> None:
-    with trio.fail_after(30):
-        async with trio_stomp.connect(broker.url(), login="alice", passcode="s3cret:x", vhost="/test"):
-            pass
-
-
-async def test_connect_when_the_virtual_host_is_unknown_then_as_the_broker_does(broker: Broker) -> None:
-    if broker.facts.refuses_vhosts:
-        error = await refused(broker.url(), vhost="nowhere")
-        assert isinstance(error, AuthenticationError)
-        assert "name one that exists and that this user may use, by vhost=" in str(error)
-        return
-    with trio.fail_after(30):
-        async with trio_stomp.connect(broker.url(), vhost="nowhere") as client:
-            assert client.version == "1.2"
-
-
-async def test_connect_when_over_tls_then_the_same(broker: Broker) -> None:
-    with trio.fail_after(30):
-        async with trio_stomp.connect(broker.url("stomp+ssl"), tls=broker.context()) as client:
-            await client.send("/queue/interop.tls", b"x" * 100_000, receipt=True)
-            async with client.subscribe("/queue/interop.tls") as subscription, await anext(subscription) as message:
-                assert len(message.body) == 100_000
-            assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
-
-
-async def test_connect_when_the_certificate_is_not_trusted_then_said_so(broker: Broker) -> None:
-    error = await refused(broker.url("stomp+ssl"), tls=broker.context(ca=broker.tls["other_ca"]))
+async def test_connect_when_the_certificate_is_not_trusted_then_said_so(newest: Bench) -> None:
+    broker = newest.broker
+    error = await newest.refused(broker.url("stomp+ssl"), tls=broker.context(ca=broker.tls["other_ca"]))
     assert error.failures[0].step == "tls"
     assert "certificate is not trusted" in str(error)
 
 
-async def test_connect_when_tls_meets_a_plain_port_then_it_fails_and_hints(broker: Broker) -> None:
-    url = broker.url().replace("stomp://", "stomps://")
-    error = await refused(url, tls=broker.context(), connect_timeout=2)
+async def test_connect_when_tls_meets_a_plain_port_then_it_fails_and_hints(newest: Bench) -> None:
+    url = newest.broker.url().replace("stomp://", "stomps://")
+    error = await newest.refused(url, tls=newest.broker.context(), connect_timeout=2)
     assert "plain STOMP port" in str(error)
 
 
-async def test_connect_when_plain_meets_a_tls_port_then_it_fails_and_hints(broker: Broker) -> None:
-    url = broker.url("stomp+ssl").replace("stomps://", "stomp://")
-    assert "TLS port" in str(await refused(url, connect_timeout=5))
+async def test_connect_when_plain_meets_a_tls_port_then_it_fails_and_hints(newest: Bench) -> None:
+    url = newest.broker.url("stomp+ssl").replace("stomps://", "stomp://")
+    assert "TLS port" in str(await newest.refused(url, connect_timeout=5))
 
 
-async def test_mutual_tls_when_the_certificate_is_shown_then_connected_and_not_without(broker: Broker) -> None:
-    if "mtls" not in broker.ports:
-        # RabbitMQ has one TLS port here, which takes clients without a certificate, and with one.
-        port = "stomp+ssl"
-    else:
-        port = "mtls"
-        error = await refused(broker.url(port), tls=broker.context(), connect_timeout=5)
+async def test_mutual_tls_when_the_certificate_is_shown_then_connected_and_not_without(newest: Bench) -> None:
+    broker = newest.broker
+    # RabbitMQ has one TLS port here, which takes clients without a certificate, and with one.
+    port = "mtls" if "mtls" in broker.ports else "stomp+ssl"
+    if port == "mtls":
+        error = await newest.refused(broker.url(port), tls=broker.context(), connect_timeout=5)
         assert "demands a client certificate" in str(error)
         assert "load_cert_chain()" in str(error)
-    with trio.fail_after(30):
-        async with trio_stomp.connect(broker.url(port), tls=broker.context(certificate=True)) as client:
-            assert client.version == "1.2"
+    async with newest.connect(url=broker.url(port), tls=broker.context(certificate=True)) as client:
+        assert client.version == "1.2"
 
 
 async def test_connect_when_one_host_is_down_then_the_next_is_used(broker: Broker) -> None:
@@ -119,3 +77,12 @@ async def test_rapid_connections_when_many_then_all_are_served(broker: Broker) -
         for _ in range(20):
             async with trio_stomp.connect(broker.url()):
                 pass
+
+
+async def test_heart_beats_when_idle_for_three_intervals_then_both_sides_are_content(newest: Bench) -> None:
+    async with newest.connect(heart_beat=(1, 1)) as client:
+        assert client.heart_beat.client_sends_ms == client.heart_beat.server_sends_ms == 1000
+        await trio.sleep(4.5)
+        assert client.statistics().heart_beats_sent >= 4
+        assert client.statistics().seconds_since_read < 2.5
+        await client.send(newest.queue(), b"1", receipt=True)

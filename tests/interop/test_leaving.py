@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.interop.bench import Bench, take, whatever_comes
-from trio_stomp import DisconnectResult, LocalProtocolError, Message, NotSupportedError, StaleMessage
+from trio_stomp import DisconnectResult, Message, NotSupportedError
 
 # Longer than any of the brokers takes to put messages back; then order can be told.
 SETTLED = 0.5
@@ -110,30 +110,6 @@ async def test_client_mode_when_1_0_and_acks_cross_then_one_subscription_for_a_c
     async with bench.connect() as client:
         assert await bench.left(client, one) == ["2"]
         assert await bench.left(client, other) == (["0", "1"] if locks_what_is_left(bench) else [])
-
-
-async def test_message_when_its_subscription_was_left_then_stale_and_delivered_again(bench: Bench) -> None:
-    queue = bench.queue()
-    async with bench.connect() as client:
-        await bench.fill(client, queue, 1)
-        async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
-            (message,) = await take(subscription, 1)
-        with pytest.raises(StaleMessage, match="redelivers it"):
-            await message.ack()
-    async with bench.connect() as client:
-        assert await bench.left(client, queue) == ["0"]
-
-
-async def test_message_when_settled_twice_then_refused_here_and_the_connection_lives(bench: Bench) -> None:
-    queue = bench.queue()
-    async with bench.connect() as client:
-        await bench.fill(client, queue, 2)
-        async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
-            first, second = await take(subscription, 2)
-            await first.ack(receipt=True)
-            with pytest.raises(LocalProtocolError, match="settled"):
-                await first.ack()
-            await second.ack(receipt=True)
 
 
 async def test_client_mode_when_the_second_of_three_is_acked_then_only_the_third_is_left(bench: Bench) -> None:

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.chaos.wires import Befalls, Wire
 from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
-from tests.interop.proxy import Proxy
 from trio_stomp import (
     BrokerError,
     Client,
@@ -35,9 +35,9 @@ async def serve_doubles(client: Client, queue: str) -> None:
 
 
 async def test_publisher_when_the_link_is_cut_then_all_arrive_in_order_and_the_subscription_goes_on(
-    newest: Bench, proxy: Proxy
+    newest: Bench, wire: Wire
 ) -> None:
-    queue, url = newest.queue(), f"stomp://guest:guest@127.0.0.1:{proxy.port}"
+    queue = newest.queue()
     handled: list[int] = []
 
     async def consume(client: Client) -> None:
@@ -49,41 +49,36 @@ async def test_publisher_when_the_link_is_cut_then_all_arrive_in_order_and_the_s
                     return
 
     with trio.fail_after(60):
-        async with (
-            newest.connect(url=url, reconnect=AT_ONCE) as sender,
-            newest.connect(url=url, reconnect=AT_ONCE) as receiver,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(consume, receiver)
-            async with sender.publisher(max_in_flight=50) as publisher:
+        async with newest.connect(url=wire.url, reconnect=AT_ONCE) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(consume, client)
+            async with client.publisher(max_in_flight=50) as publisher:
                 for number in range(400):
                     if number in (100, 250):
-                        proxy.cut()
+                        wire.befall(Befalls.RESET)
                     await publisher.send(queue, str(number), headers=PERSISTENT)
             assert publisher.confirmed == 400
-            assert sender.statistics().reconnections == 2
+            assert client.statistics().reconnections == 2
     assert set(handled) == set(range(400))
 
 
 async def test_link_when_it_falls_silent_then_the_heart_beat_finds_out_and_the_next_one_is_used(
-    newest: Bench, proxy: Proxy
+    newest: Bench, wire: Wire
 ) -> None:
-    queue, url = newest.queue(), f"stomp://guest:guest@127.0.0.1:{proxy.port}"
+    queue = newest.queue()
     with trio.fail_after(60):
-        async with newest.connect(url=url, reconnect=AT_ONCE, heart_beat=(1, 1)) as client:
+        async with newest.connect(url=wire.url, reconnect=AT_ONCE, heart_beat=(1, 1)) as client:
             async with client.subscribe(queue) as subscription:
-                proxy.fall_silent()
+                wire.befall(Befalls.SILENCE)
                 async for state in client.state_changes():
                     if isinstance(state.cause, trio_stomp.HeartBeatTimeout):
                         break
-                proxy.speak()
                 await client.send(queue, "again", receipt=True)
                 (message,) = await take(subscription, 1)
                 assert message.text == "again"
                 await message.ack()
 
 
-async def test_credentials_when_wrong_after_a_loss_then_it_ends_and_says_so(newest: Bench, proxy: Proxy) -> None:
+async def test_credentials_when_wrong_after_a_loss_then_it_ends_and_says_so(newest: Bench, wire: Wire) -> None:
     passcodes = iter(["guest", *["wrong"] * 9])
 
     async def credentials() -> tuple[str, str]:
@@ -92,25 +87,25 @@ async def test_credentials_when_wrong_after_a_loss_then_it_ends_and_says_so(newe
 
     with trio.fail_after(60):
         async with newest.connect(
-            url=f"stomp://127.0.0.1:{proxy.port}", credentials=credentials, reconnect=AT_ONCE
+            url=f"stomp://127.0.0.1:{wire.port}", credentials=credentials, reconnect=AT_ONCE
         ) as client:
-            proxy.cut()
+            wire.befall(Befalls.RESET)
             with pytest.raises(trio_stomp.AuthenticationError):
                 await client.wait_closed()
 
 
-async def test_failover_when_the_first_host_comes_back_then_the_client_returns(newest: Bench, proxy: Proxy) -> None:
+async def test_failover_when_the_first_host_comes_back_then_the_client_returns(newest: Bench, wire: Wire) -> None:
     policy = Reconnect(first_delay=0.05, fail_back_after=0.5)
-    urls = [f"stomp://guest:guest@127.0.0.1:{proxy.port}", newest.broker.url()]
+    urls = [wire.url, newest.broker.url()]
     with trio.fail_after(60):
         async with trio_stomp.connect(urls, reconnect=policy) as client:
             first = client.state.endpoint
-            proxy.refuse()
-            proxy.cut()
+            wire.shut(wire.port)
+            wire.befall(Befalls.RESET)
             async for state in client.state_changes():
                 if state.healthy and state.endpoint != first:
                     break
-            proxy.admit()
+            wire.reopen(wire.port)
             async for state in client.state_changes():
                 if state.healthy and state.endpoint == first:
                     break
@@ -270,11 +265,11 @@ async def serve_with_client_acks(client: Client, queue: str) -> None:
 
 
 async def test_request_when_the_link_is_cut_then_it_fails_clearly_and_the_next_is_answered(
-    newest: Bench, proxy: Proxy
+    newest: Bench, wire: Wire
 ) -> None:
-    queue, url = newest.queue(), f"stomp://guest:guest@127.0.0.1:{proxy.port}"
+    queue = newest.queue()
     with trio.fail_after(60):
-        async with newest.connect(url=url, reconnect=AT_ONCE) as client, newest.connect() as server:
+        async with newest.connect(url=wire.url, reconnect=AT_ONCE) as client, newest.connect() as server:
             async with trio.open_nursery() as nursery:
 
                 async def ask() -> None:
@@ -283,7 +278,7 @@ async def test_request_when_the_link_is_cut_then_it_fails_clearly_and_the_next_i
 
                 nursery.start_soon(ask)
                 await trio.sleep(0.5)
-                proxy.cut()
+                wire.befall(Befalls.RESET)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_doubles, server, queue)
                 assert (await client.request(queue, "21", timeout=PATIENCE)).text == "42"

@@ -46,9 +46,14 @@ async def test_header_when_repeated_then_the_one_in_force_is_as_the_broker_does(
     assert message.headers["twice"] == ("last" if last else "first")
 
 
-async def test_header_when_it_holds_a_backslash_and_a_colon_then_unchanged(bench: Bench) -> None:
-    value = "c:\\new\\temp : \\\\host\\c"
-    assert (await carried(bench, "", [("path", value)])).headers["path"] == value
+async def test_headers_when_they_need_escapes_then_unchanged(bench: Bench) -> None:
+    headers = {"colon": "a:b:c", "utf8": "čaj 😀", "blank": "", "inner": "a  b", "path": "c:\\new\\temp : \\\\host\\c"}
+    if bench.version != "1.0":
+        headers |= {"escapes": "line\nbreak \\ back", "spaces": " both "}
+        if bench.facts.header_names is not None:
+            headers[bench.facts.header_names] = "name"
+    message = await carried(bench, "x", list(headers.items()))
+    assert {name: message.headers.get(name) for name in headers} == headers
 
 
 async def test_header_when_the_readers_version_is_another_then_unchanged(bench: Bench) -> None:
@@ -89,9 +94,12 @@ async def test_body_when_text_then_the_jms_brokers_make_a_text_message_of_it(ben
         assert "content-length" in octets.headers
 
 
-@pytest.mark.parametrize("body", [b"\0", b"\0" * 1000, b"", b"\r\n\r\n\0\n", bytes(range(256)) * 300])
-async def test_body_when_binary_then_unchanged(bench: Bench, body: bytes) -> None:
-    assert (await carried(bench, body)).body == body
+@pytest.mark.parametrize(
+    "body", [b"\0", b"\0" * 1000, b"", b"plain", b"\r\n\r\n\0\n", bytes(range(256)) * 300, "", "čaj 😀"]
+)
+async def test_body_when_binary_or_text_then_unchanged(bench: Bench, body: bytes | str) -> None:
+    message = await carried(bench, body)
+    assert (message.text if isinstance(body, str) else message.body) == body
 
 
 async def test_body_when_large_then_unchanged_over_tls_too(newest: Bench) -> None:

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
+from tests.interop.bench import Destination
 from tests.interop.broker_facts import Broker, brokers_of
 from tests.interop.raw import CLOSED, OPEN, Link, Raw, linked
 
 pytestmark = pytest.mark.parametrize("broker", brokers_of("rabbitmq"), indirect=True)
 
-Destination = Callable[[str], str]
+
+def delivered(link: Link, queue: str) -> str:
+    """Send a message and subscribe to its queue; returns what an ACK names."""
+    link.send("SEND", f"destination:{queue}")
+    link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
+    return link.message().headers["ack"]
+
+
+def taken(broker: Broker, queue: str) -> list[bytes]:
+    """Take out of a queue what is in it."""
+    with linked(broker) as link:
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:auto", "receipt:r")
+        return [each.body for each in link.rest() if isinstance(each, Raw) and each.command == "MESSAGE"]
 
 
 # --- connecting and ERROR ---------------------------------------------------------------------------------------------
@@ -122,9 +134,7 @@ def test_ack_when_sent_twice_then_both_have_a_receipt_before_the_error_and_close
 ) -> None:
     queue = destination("twice")
     with linked(broker) as link:
-        link.send("SEND", f"destination:{queue}")
-        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
-        given = link.message().headers["ack"]
+        given = delivered(link, queue)
         for receipt in "ab":
             link.send("ACK", f"id:{given}", f"receipt:{receipt}")
         link.expect("RECEIPT", "RECEIPT", "ERROR precondition_failed", CLOSED)
@@ -139,9 +149,7 @@ def test_nack_when_requeue_is_spelled_like_this_then_the_message_comes_again_or_
 ) -> None:
     queue = destination("requeue")
     with linked(broker) as link:
-        link.send("SEND", f"destination:{queue}")
-        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
-        link.send("NACK", f"id:{link.message().headers['ack']}", *([] if requeue is None else [f"requeue:{requeue}"]))
+        link.send("NACK", f"id:{delivered(link, queue)}", *([] if requeue is None else [f"requeue:{requeue}"]))
         link.expect(*(["MESSAGE", OPEN] if comes_again else [OPEN]))
 
 
@@ -252,9 +260,7 @@ def test_transaction_when_it_settles_and_is_aborted_then_the_message_is_still_he
 ) -> None:
     queue = destination("tx")
     with linked(broker) as link:
-        link.send("SEND", f"destination:{queue}")
-        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
-        given = link.message().headers["ack"]
+        given = delivered(link, queue)
         link.send("BEGIN", "transaction:t")
         link.send(command, f"id:{given}", "transaction:t")
         link.send("ABORT", "transaction:t")
@@ -268,9 +274,7 @@ def test_transaction_when_it_has_a_nack_then_it_takes_effect_with_the_commit(
 ) -> None:
     queue = destination("tx")
     with linked(broker) as link:
-        link.send("SEND", f"destination:{queue}")
-        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
-        given = link.message().headers["ack"]
+        given = delivered(link, queue)
         link.send("BEGIN", "transaction:t")
         link.send("NACK", f"id:{given}", "transaction:t")
         link.expect(OPEN)
@@ -341,10 +345,3 @@ def test_content_length_when_the_body_is_empty_then_absent(broker: Broker, desti
         empty, other = link.message(), link.message()
     assert "content-length" not in empty.headers
     assert other.headers["content-length"] == "1"
-
-
-def taken(broker: Broker, queue: str) -> list[bytes]:
-    """Take out of a queue what is in it."""
-    with linked(broker) as link:
-        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:auto", "receipt:r")
-        return [each.body for each in link.rest() if isinstance(each, Raw) and each.command == "MESSAGE"]

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Final, Literal
 
@@ -14,14 +14,13 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.interop.bench import Destination
 from tests.interop.broker_facts import SCRIPT, Broker, brokers_of
 from tests.interop.raw import CLOSED, OPEN, Link, Raw, linked
 from trio_stomp import BrokerError, ConnectionLost, PoisonMessage, QueueArguments, StaleMessage
 
 both = pytest.mark.parametrize("broker", brokers_of("rabbitmq"), indirect=True)
 newer = pytest.mark.parametrize("broker", ["rabbitmq4"], indirect=True)
-
-Destination = Callable[[str], str]
 
 # The default limits of RabbitMQ 4. 3.10 has none of them.
 FRAME_BYTES: Final = 4 * 1024 * 1024

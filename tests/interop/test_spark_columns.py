@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import trio_stomp
+from tests.interop.bench import Destination
 from tests.interop.broker_facts import Broker
 from trio_stomp.spark.message_columns import MessageColumns, Received
 
 
 @pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
 async def test_timestamp_when_in_seconds_or_milliseconds_then_the_column_has_that_time(
-    broker: Broker, destination: Callable[[str], str], unit: int
+    broker: Broker, destination: Destination, unit: int
 ) -> None:
     queue = destination("timestamps")
     now = time.time()

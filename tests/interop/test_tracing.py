@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import trio
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind
 
-from tests.interop.bench import Bench
+from tests.interop.bench import Bench, Destination
 from tests.otel.conftest import Telemetry
 from trio_stomp import Message
 
@@ -24,7 +22,7 @@ def spans_of(span: ReadableSpan) -> tuple[int, int]:
 
 
 async def test_context_when_sent_through_a_broker_then_the_worker_goes_on_with_the_trace(
-    bench: Bench, destination: Callable[[str], str]
+    bench: Bench, destination: Destination
 ) -> None:
     telemetry, handled = Telemetry(), trio.Event()
     jobs = destination("jobs")
@@ -55,7 +53,7 @@ async def test_context_when_sent_through_a_broker_then_the_worker_goes_on_with_t
 
 
 async def test_context_when_a_request_is_answered_then_the_reply_bears_the_same_trace(
-    newest: Bench, destination: Callable[[str], str]
+    newest: Bench, destination: Destination
 ) -> None:
     asking, answering = Telemetry(), Telemetry()
     questions = destination("questions")

@@ -6,27 +6,13 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.chaos.wires import Befalls, open_wire
 from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
-from tests.interop.proxy import open_proxy
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_socks_proxy
-from trio_stomp import (
-    AuthenticationError,
-    ConnectError,
-    ConnectionLost,
-    DisconnectResult,
-    NotSupportedError,
-    OutgoingMessage,
-)
+from trio_stomp import ConnectionLost, DisconnectResult, NotSupportedError, OutgoingMessage
 
 # No UTF-8, with NUL and line ends in it.
 OCTETS = b"\xff\0\n\0\xfe" * 1000
-
-
-async def refused(bench: Bench, url: str, **options: object) -> ConnectError:
-    with trio.fail_after(30), pytest.raises(ConnectError) as caught:
-        async with bench.connect(url=url, **options):  # type: ignore[arg-type]  # passed on as given
-            raise AssertionError
-    return caught.value
 
 
 async def test_websocket_when_text_is_sent_then_it_comes_back_in_each_version(bench: Bench) -> None:
@@ -45,39 +31,11 @@ async def test_websocket_when_text_is_sent_then_it_comes_back_in_each_version(be
         assert await bench.left(client, queue) == []
 
 
-async def test_websocket_when_over_tls_then_the_same(newest: Bench) -> None:
-    queue, broker = newest.queue(), newest.broker
-    async with (
-        newest.connect(url=broker.url("wss"), tls=broker.context()) as client,
-        client.subscribe(queue) as messages,
-    ):
-        await client.send(queue, "secured", receipt=True)
-        async with await anext(messages) as message:
-            assert message.text == "secured"
-
-
-async def test_websocket_when_the_certificate_is_not_trusted_then_said_so(newest: Bench) -> None:
-    broker = newest.broker
-    error = await refused(newest, broker.url("wss"), tls=broker.context(ca=broker.tls["other_ca"]))
-    assert error.failures[0].step == "tls"
-    assert "certificate is not trusted" in str(error)
-
-
 async def test_websocket_when_many_frames_are_written_at_once_then_each_arrives(newest: Bench) -> None:
     queue = newest.queue()
     async with newest.connect(url=newest.broker.url("ws")) as client, client.subscribe(queue, ack="auto") as messages:
         await client.send_many([OutgoingMessage(destination=queue, body=str(number)) for number in range(500)])
         assert [message.text for message in await take(messages, 500)] == [str(number) for number in range(500)]
-
-
-async def test_websocket_when_a_transaction_commits_then_its_messages_are_there(newest: Bench) -> None:
-    queue = newest.queue()
-    async with newest.connect(url=newest.broker.url("ws")) as client:
-        async with client.transaction() as transaction:
-            await transaction.send(queue, "1")
-            await transaction.send(queue, "2")
-        async with client.subscribe(queue) as messages:
-            assert [message.text for message in await take(messages, 2)] == ["1", "2"]
 
 
 async def test_websocket_when_bodies_are_no_text_then_as_the_broker_does(newest: Bench) -> None:
@@ -124,20 +82,13 @@ async def test_websocket_when_nothing_is_said_then_heart_beats_keep_it(newest: B
         assert client.statistics().heart_beats_sent > 0
 
 
-async def test_websocket_when_the_passcode_is_wrong_then_authentication_error(newest: Bench) -> None:
-    error = await refused(newest, newest.broker.url("ws", user="guest:hush-hush"))
-    assert isinstance(error, AuthenticationError)
-    assert "are login and passcode right" in str(error)
-    assert "hush-hush" not in str(error)
-
-
 async def test_websocket_when_the_path_is_wrong_then_as_the_broker_does(newest: Bench) -> None:
     url = newest.broker.url("ws") + "/elsewhere"
     if newest.broker.name != "rabbitmq":
         # Any path will do.
         async with newest.connect(url=url):
             return
-    error = await refused(newest, url)
+    error = await newest.refused(url)
     assert error.failures[0].step == "websocket"
     assert "404 Not Found" in str(error)
     assert "is the path right?" in str(error)
@@ -150,27 +101,27 @@ async def test_websocket_when_the_port_is_a_plain_one_then_hint(newest: Bench) -
         # One port for both.
         async with newest.connect(url=url):
             return
-    error = await refused(newest, url, connect_timeout=3)
+    error = await newest.refused(url, connect_timeout=3)
     assert "is this" in str(error)
 
 
 async def test_plain_when_the_port_is_for_websocket_then_hint(newest: Bench) -> None:
     if newest.broker.name == "artemis":
         pytest.skip("Artemis speaks both at one port")
-    error = await refused(newest, f"stomp://guest:guest@127.0.0.1:{newest.broker.ports['ws']}", connect_timeout=5)
+    error = await newest.refused(f"stomp://guest:guest@127.0.0.1:{newest.broker.ports['ws']}", connect_timeout=5)
     assert "STOMP over WebSocket needs a URL like ws://host:port/ws" in str(error)
 
 
 async def test_websocket_when_the_line_is_cut_then_reconnected_and_nothing_is_lost(newest: Bench) -> None:
     queue = newest.queue()
     policy = trio_stomp.Reconnect(first_delay=0.05)
-    async with open_proxy("127.0.0.1", newest.broker.ports["ws"]) as line:
-        url = f"ws://guest:guest@127.0.0.1:{line.port}/ws"
+    async with open_wire("127.0.0.1", newest.broker.ports["ws"]) as wire:
+        url = f"ws://guest:guest@127.0.0.1:{wire.port}/ws"
         async with newest.connect(url=url, reconnect=policy) as client:
             with trio.fail_after(PATIENCE * 3):
                 for number in range(10):
                     if number in {3, 7}:
-                        line.cut()
+                        wire.befall(Befalls.RESET)
                     await client.send(queue, str(number), receipt=True)
             assert client.statistics().reconnections == 2
     async with newest.connect() as client, client.subscribe(queue, ack="auto", prefetch=100) as messages:
