@@ -183,22 +183,6 @@ def test_messages_when_a_queue_is_browsed_then_end_with_its_last_message(client:
         assert [each.body for each in messages.messages(timeout=60)] == [b"0"]
 
 
-def test_work_when_its_time_is_over_then_what_runs_is_finished_and_timeout(
-    broker: ThreadedBroker, client: Client
-) -> None:
-    client.send(QUEUE, b"x", receipt=True)
-    handled: list[bytes] = []
-
-    def handle(message: Message) -> None:
-        handled.append(message.body)
-
-    with client.subscribe(QUEUE) as messages, pytest.raises(OperationTimeout):
-        messages.work(handle, timeout=0.2)
-
-    assert handled == [b"x"]
-    assert left(broker) == 0
-
-
 @pytest.mark.slow
 def test_work_when_interrupted_then_a_handler_may_take_longer_than_other_calls(
     broker: ThreadedBroker, client: Client, ctrl_c: CtrlC

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 import trio
@@ -138,18 +137,8 @@ class Director:
             reconnections=sum(member.reconnections for member in self._plant.members.values()),
             moves=sum(member.moves for member in self._plant.members.values()),
         )
-        before, self._seen = self._seen, replace(now)
-        self._row.add(
-            Row(
-                fault="",
-                sent=now.sent - before.sent,
-                confirmed=now.confirmed - before.confirmed,
-                handled=now.handled - before.handled,
-                duplicates=now.duplicates - before.duplicates,
-                reconnections=now.reconnections - before.reconnections,
-                moves=now.moves - before.moves,
-            )
-        )
+        self._row.add(now, since=self._seen)
+        self._seen = now
 
     async def restart(self) -> None:
         """Stop the broker and start it again; returns when everybody is back."""

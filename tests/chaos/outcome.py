@@ -8,18 +8,9 @@ from typing import Final
 
 __all__ = ["Outcome", "Row", "markdown", "table"]
 
-_TITLES: Final = (
-    "broker",
-    "fault",
-    "times",
-    "sent",
-    "confirmed",
-    "handled",
-    "duplicates",
-    "reconnections",
-    "moves",
-    "slowest recovery",
-)
+# What a row counts.
+_COUNTED: Final = ("times", "sent", "confirmed", "handled", "duplicates", "reconnections", "moves")
+_TITLES: Final = ("broker", "fault", *_COUNTED, "slowest recovery")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,15 +40,15 @@ class Row:
     moves: int = 0
     recovery: float = 0.0
 
-    def add(self, other: Row) -> None:
-        """Count another row in."""
-        self.times += other.times
-        self.sent += other.sent
-        self.confirmed += other.confirmed
-        self.handled += other.handled
-        self.duplicates += other.duplicates
-        self.reconnections += other.reconnections
-        self.moves += other.moves
+    def counts(self) -> list[int]:
+        """What it counts, in the order of the table."""
+        return [getattr(self, name) for name in _COUNTED]
+
+    def add(self, other: Row, *, since: Row | None = None) -> None:
+        """Count another row in, or what it has more than an earlier one."""
+        before = (since or Row(fault="")).counts()
+        for name, mine, count, earlier in zip(_COUNTED, self.counts(), other.counts(), before, strict=True):
+            setattr(self, name, mine + count - earlier)
         self.recovery = max(self.recovery, other.recovery)
 
 
@@ -120,8 +111,7 @@ def _cells(outcomes: Iterable[Outcome], *, emphasis: str = "") -> list[tuple[str
         for row in (*outcome.rows, outcome.total):
             mark = emphasis if row.fault == "all" else ""
             recovery = f"{row.recovery:.1f} s" if row.times else ""
-            numbers = (row.times, row.sent, row.confirmed, row.handled, row.duplicates, row.reconnections, row.moves)
-            written = [f"{number:,}" for number in numbers]
+            written = [f"{number:,}" for number in row.counts()]
             cells.append(tuple(f"{mark}{cell}{mark}" for cell in (outcome.broker, row.fault, *written, recovery)))
     return cells
 

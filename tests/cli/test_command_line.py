@@ -92,19 +92,6 @@ def test_command_line_when_verbose_anywhere_then_logs(
     assert levels == ([] if level is None else [level])
 
 
-@pytest.mark.parametrize(
-    ("given", "hint"),
-    [("pub", "did you mean 'send'"), ("sbscribe", "did you mean 'subscribe'"), ("zzz", "there are bench, broker")],
-)
-def test_command_line_when_there_is_no_such_command_then_the_one_that_may_be_meant_is_named(
-    given: str, hint: str
-) -> None:
-    done = CliRunner().invoke(command_line, [given])
-
-    assert done.exit_code == ExitCode.USAGE
-    assert f"no such command {given!r}; {hint}" in done.stderr
-
-
 def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> None:
     program = """if True:
         import sys

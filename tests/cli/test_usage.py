@@ -31,6 +31,7 @@ REFUSED: list[tuple[str, str]] = [
         for text in ("''", "s", "5x", "'5 parsecs'", "5sm", "ten")
     ),
     *((f"ping --heart-beat {text}", "expected two numbers of seconds") for text in ("''", "a", "a,b", "1,2,3")),
+    ("pub", "no such command 'pub'; did you mean 'send'"),
     ("purge /queue/a", "pass --yes"),
     ("receive /queue/a", "Missing option '--spool'"),
     ("receive /queue/a --spool spool", "the option 'spoolLocation' must be an absolute path"),
@@ -41,6 +42,7 @@ REFUSED: list[tuple[str, str]] = [
     ("reply /queue/a --echo --shell cat", "pass the reply as an argument, or --shell, or --echo"),
     ("request /queue/a tea --file -", "not both"),
     ("request /queue/a tea -H reply-to:/queue/x", "reply-to"),
+    ("sbscribe", "no such command 'sbscribe'; did you mean 'subscribe'"),
     ("send", "no destination"),
     ("send /queue/a one --lines", "not both"),
     ("send /queue/a --lines --json-lines", "use either --lines or --json"),
@@ -84,6 +86,7 @@ REFUSED: list[tuple[str, str]] = [
     ("top --once --management http://a:b", "invalid URL"),
     ("top --once --spool spool", "must be an absolute path"),
     ("top orders --once --spool /s", "excludes QUEUE"),
+    ("zzz", "no such command 'zzz'; there are bench, broker"),
 ]
 
 

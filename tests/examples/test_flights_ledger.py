@@ -20,19 +20,6 @@ def report(number: int, delay: int | None = 5) -> DelayReport:
     return DelayReport(id=number, carrier="UA", delay=delay)
 
 
-def test_ledger_when_all_arrives_once_then_it_is_finished_and_clean() -> None:
-    ledger = Ledger(10)
-    ledger.confirm(flights(1, 2))
-    ledger.handle(report(1), routed=False)
-    ledger.handle(report(2, 90), routed=True)
-    ledger.count_late(report(2, 90))
-    assert not ledger.finished.is_set()
-    ledger.all_sent()
-    assert ledger.finished.is_set()
-    assert (ledger.lost, ledger.doubled, ledger.strangers) == ([], [], [])
-    assert ledger.delays == {"UA": CarrierDelays(flights=2, delay_minutes=95, late=1)}
-
-
 def test_ledger_when_the_late_message_overtakes_the_commit_then_it_is_finished_all_the_same() -> None:
     ledger = Ledger(10)
     ledger.confirm(flights(1))
@@ -42,16 +29,6 @@ def test_ledger_when_the_late_message_overtakes_the_commit_then_it_is_finished_a
     ledger.handle(report(1, 90), routed=True)
     assert ledger.finished.is_set()
     assert ledger.strangers == []
-
-
-def test_ledger_when_a_flight_never_comes_then_it_is_lost() -> None:
-    ledger = Ledger(10)
-    ledger.confirm(flights(1, 2, 3))
-    ledger.all_sent()
-    ledger.handle(report(1), routed=False)
-    ledger.handle(report(3, 90), routed=True)
-    assert ledger.lost == [2, 3]
-    assert not ledger.finished.is_set()
 
 
 def test_ledger_when_a_flight_comes_twice_then_it_is_doubled_and_counted_once() -> None:
