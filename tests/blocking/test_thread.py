@@ -256,6 +256,17 @@ def test_call_when_under_way_as_the_client_is_closed_then_given_a_moment_and_con
     assert stays.notes == ["canceled", "ended"]
 
 
+def test_post_when_the_client_is_closed_then_refused(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url) as client:
+        calls = client._calls
+
+    for _ in range(2):
+        with pytest.raises(ConnectionClosed):
+            calls.post(succeed)
+    with pytest.raises(ConnectionClosed):
+        calls.call(succeed)
+
+
 # --- the queue ------------------------------------------------------------------------------------------------------
 
 
