@@ -78,40 +78,6 @@ async def test_link_when_it_falls_silent_then_the_heart_beat_finds_out_and_the_n
                 await message.ack()
 
 
-async def test_credentials_when_wrong_after_a_loss_then_it_ends_and_says_so(newest: Bench, wire: Wire) -> None:
-    passcodes = iter(["guest", *["wrong"] * 9])
-
-    async def credentials() -> tuple[str, str]:
-        await trio.lowlevel.checkpoint()
-        return "guest", next(passcodes)
-
-    with trio.fail_after(60):
-        async with newest.connect(
-            url=f"stomp://127.0.0.1:{wire.port}", credentials=credentials, reconnect=AT_ONCE
-        ) as client:
-            wire.befall(Befalls.RESET)
-            with pytest.raises(trio_stomp.AuthenticationError):
-                await client.wait_closed()
-
-
-async def test_failover_when_the_first_host_comes_back_then_the_client_returns(newest: Bench, wire: Wire) -> None:
-    policy = Reconnect(first_delay=0.05, fail_back_after=0.5)
-    urls = [wire.url, newest.broker.url()]
-    with trio.fail_after(60):
-        async with trio_stomp.connect(urls, reconnect=policy) as client:
-            first = client.state.endpoint
-            wire.shut(wire.port)
-            wire.befall(Befalls.RESET)
-            async for state in client.state_changes():
-                if state.healthy and state.endpoint != first:
-                    break
-            wire.reopen(wire.port)
-            async for state in client.state_changes():
-                if state.healthy and state.endpoint == first:
-                    break
-            await client.send(newest.queue(), "x", receipt=True)
-
-
 async def test_rabbitmq_when_it_refuses_without_a_name_then_the_right_one_is_found_and_the_rest_goes_on(
     newest: Bench,
 ) -> None:
