@@ -161,4 +161,4 @@ def inserted(page: str, text: str, *, begin: str = BEGIN, end: str = END) -> str
     _, ended, after = rest.partition(end)
     if not begun or not ended:
         raise ValueError(f"the page must have the lines {begin!r} and {end!r}, with the tables between them")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"

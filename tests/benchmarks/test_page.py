@@ -18,6 +18,10 @@ def test_inserted_when_the_page_has_markers_then_what_is_between_them_is_replace
     assert inserted(page, "new") == f"above\n{BEGIN}\n\nnew\n\n{END}\nbelow\n"
 
 
+def test_inserted_when_the_page_has_markers_of_its_own_then_they_stay() -> None:
+    assert inserted("[old]", "new", begin="[", end="]") == "[\n\nnew\n\n]"
+
+
 def test_inserted_when_the_markers_are_missing_then_it_says_so() -> None:
     with pytest.raises(ValueError, match="must have the lines"):
         inserted("nothing", "new")
