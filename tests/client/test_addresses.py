@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
@@ -16,9 +17,11 @@ import trio_stomp
 from tests.client.connecting import Credentials, refused
 from tests.kit.cancelling import cancelled_at_step
 from tests.kit.certificates import client_context, server_context
-from trio_stomp import AuthenticationError
+from trio_stomp import AuthenticationError, runtime
+from trio_stomp.runtime import ByteStream
 from trio_stomp.session.dialing import dial
 from trio_stomp.session.settings import Settings
+from trio_stomp.transport import tcp
 
 NAME = "broker.test"
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -139,6 +142,31 @@ async def test_address_when_no_broker_answers_there_then_the_next_one_is_used(fi
         async with trio_stomp.connect(f"stomp://{NAME}:{there.port}") as client:
             assert client.state.endpoint == f"stomp://{NAME}:{there.port}"
         assert there.accepted == ([] if first is None else list(ADDRESSES[:2])) + [ADDRESSES[2]]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_address_when_a_connection_is_lost_at_once_then_the_next_one_is_used_or_named(
+    monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """As on macOS, which refuses to set options of a socket whose other side has closed it."""
+    unusable: list[socket.socket] = []
+
+    async def socket_stream(sock: socket.socket) -> ByteStream:
+        if len(unusable) < lost:
+            unusable.append(sock)
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return await runtime.socket_stream(sock)
+
+    monkeypatch.setattr(tcp, "socket_stream", socket_stream)
+    async with site(BROKER, BROKER) as there:
+        if lost == 1:
+            async with trio_stomp.connect(f"stomp://{NAME}:{there.port}"):
+                pass
+        else:
+            with pytest.raises(trio_stomp.ConnectError, match=r"127\.0\.0\.1, 127\.0\.0\.2: tcp: Invalid argument"):
+                async with trio_stomp.connect(f"stomp://{NAME}:{there.port}"):
+                    raise AssertionError
+    assert [sock.fileno() for sock in unusable] == [-1] * lost
 
 
 async def test_address_when_the_first_is_good_then_no_other_is_connected_to() -> None:

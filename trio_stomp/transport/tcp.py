@@ -74,6 +74,32 @@ async def open_tcp(
 
     Cancellation: everything is closed.
     """
+    left = list(addresses)
+    while (won := await _race(left, failed)) is not None:
+        address, sock = won
+        is_open = False
+        try:
+            stream = await socket_stream(sock)
+            is_open = True
+        except OSError as error:
+            # It was lost since. Some systems refuse to set options of such a socket.
+            failed[address] = tcp_failure(error)
+            left = [each for each in left if each not in failed]
+        else:
+            return address, stream
+        finally:
+            if not is_open:
+                sock.close()
+    return None
+
+
+async def _race(
+    addresses: Sequence[Address], failed: dict[Address, StepFailed]
+) -> tuple[Address, socket.socket] | None:
+    """Return the first address that accepts, and the socket that is connected to it; see `open_tcp`.
+
+    Cancellation: everything is closed.
+    """
     won: list[tuple[Address, socket.socket]] = []
 
     async def attempt(address: Address, over: anyio.Event) -> None:
@@ -93,7 +119,7 @@ async def open_tcp(
             failed[address] = tcp_failure(error)
             over.set()
 
-    is_opened = False
+    is_over = False
     try:
         async with anyio.create_task_group() as nursery:
             for address in addresses:
@@ -101,13 +127,12 @@ async def open_tcp(
                 nursery.start_soon(attempt, address, over)
                 with anyio.move_on_after(_NEXT_SECONDS):
                     await over.wait()
-        opened = (won[0][0], await socket_stream(won[0][1])) if won else None
-        is_opened = True
+        is_over = True
     finally:
-        if won and not is_opened:
+        if won and not is_over:
             # The call was canceled just as it succeeded.
             won[0][1].close()
-    return opened
+    return won[0] if won else None
 
 
 def tcp_failure(error: OSError) -> StepFailed:
