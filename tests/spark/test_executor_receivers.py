@@ -352,3 +352,27 @@ async def test_receiver_when_its_note_cannot_be_read_then_it_goes_on(
     assert scope.cancelled_caught
     await note.rmdir()
     await receive_while_wanted(told, NOTE)
+
+
+async def test_receiver_when_the_spool_never_answers_for_its_note_then_it_can_end_all_the_same(
+    autojump_clock: MockClock, told: ReceiverOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered, gave_up = threading.Event(), threading.Event(), threading.Event()
+    get = SpoolStore.get
+
+    def silent_get(store: SpoolStore, name: str) -> bytes | None:
+        if name == NOTE:
+            asked.set()
+            if not answered.wait(5):
+                gave_up.set()
+        return get(store, name)
+
+    monkeypatch.setattr(SpoolStore, "get", silent_get)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive_while_wanted, told, NOTE)
+        await trio.to_thread.run_sync(asked.wait)
+        nursery.cancel_scope.cancel()
+
+    assert not gave_up.is_set()
+    answered.set()

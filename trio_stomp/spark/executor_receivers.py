@@ -193,7 +193,8 @@ async def _wait_until_unwanted(store: SpoolStore, note: str, parent: int) -> boo
         if os.getppid() != parent:
             return False
         try:
-            found = await anyio.to_thread.run_sync(store.get, note)
+            # A store may never answer, and the receiver must end all the same.
+            found = await anyio.to_thread.run_sync(store.get, note, abandon_on_cancel=True)
         except SpoolError as error:
             # The receiver sees this too, and waits for as long as its options say.
             logger.info("%s", error)
