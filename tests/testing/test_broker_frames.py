@@ -122,6 +122,19 @@ async def test_frames_when_draft_then_all_have_a_length_and_no_header_that_the_d
         assert frame.headers["content-length"] == str(len(frame.body))
 
 
+@pytest.mark.parametrize("version", [Version.V1_0])
+@with_options(BrokerOptions(draft=True))
+async def test_message_when_draft_and_large_then_it_has_one_length(broker: Broker, stranger: RawClient) -> None:
+    await stranger.connect()
+    await stranger.subscribe("/queue/a")
+
+    broker.publish("/queue/a", bytes(100_000))
+
+    message = await stranger.message()
+    assert message.headers.get_all("content-length") == ("100000",)
+    assert message.body == bytes(100_000)
+
+
 @pytest.mark.parametrize("value", ["1", "1,2,3", "-1,0", "a,b"])
 async def test_connect_when_heart_beat_is_malformed_then_error(stranger: RawClient, value: str) -> None:
     """Row 1x-HB-15."""

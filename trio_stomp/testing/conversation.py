@@ -199,7 +199,8 @@ class Conversation:
 
     def _send(self, command: Command, headers: Pairs, body: bytes = b"") -> None:
         self._statistics.sent[command] += 1
-        if len(body) < _LARGE_BYTES:
+        # In the draft, a head without its body would have the length 0.
+        if len(body) < _LARGE_BYTES or self._options.draft:
             # As real brokers do: some clients (PHP's) read a frame up to the end of line behind it.
             self._append(self._protocol.send_frame(command, headers, body) + b"\n")
             return
