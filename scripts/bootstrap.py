@@ -79,7 +79,8 @@ def main() -> None:
     uv = shutil.which("uv")
     started = time.monotonic()
     tool = "uv" if uv else "pip"
-    print(f"Preparing {venv.name} ({', '.join(arguments.groups)}) with {tool} ...", flush=True)
+    what = ", ".join(arguments.groups) or "locked"
+    print(f"Preparing {venv.name} ({what}) with {tool} ...", flush=True)
     if not works(python):
         create(venv, uv)
     installing: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
