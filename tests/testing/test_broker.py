@@ -14,6 +14,7 @@ import trio
 import trustme
 from trio.testing import MemoryReceiveStream, MemorySendStream
 
+import trio_stomp
 from tests.kit.certificates import client_context, server_context
 from tests.kit.loops import on_loops, wait_all_tasks_blocked
 from tests.testing.raw_client import RawClient, connected, with_options
@@ -155,7 +156,7 @@ async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(broke
         (
             {"a": 1},
             (),
-            "a body must be bytes or str, got a value of type dict; encode it, for example with json.dumps()",
+            "a body must be bytes or str, got a value of type dict; pass json= to publish JSON, or encode it",
         ),
         (memoryview(b"x"), (), "a body must be bytes or str, got a value of type memoryview"),
         ("x", [("n", 1)], "header 'n': name and value must be str, got a value of type int; use str()"),
@@ -188,6 +189,40 @@ async def test_publish_when_body_is_text_or_bytes_then_bytes_are_kept(  # noqa: 
     (message,) = broker.messages("/queue/a")
     assert message.body == b"x"
     assert type(message.body) is bytes
+
+
+@pytest.mark.parametrize("value", [{"item": "th\u00e9", "count": 2}, [1.5, None], "tea", 0, False])
+async def test_publish_when_given_a_value_then_it_is_the_message_that_a_client_sends(
+    broker: Broker, value: object
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        await client.send("/queue/a", json=value, receipt=True)
+    broker.publish("/queue/a", json=value)
+
+    sent, published = broker.messages("/queue/a")
+    assert published.body == sent.body
+    assert published.headers == {"content-type": "application/json"}
+    assert sent.headers["content-type"] == "application/json"
+
+
+async def test_publish_when_the_headers_have_a_type_then_a_value_is_of_that_type(  # noqa: ASYNC124  # its fixture needs a loop
+    broker: Broker,
+) -> None:
+    broker.publish("/queue/a", headers={"content-type": "application/geo+json"}, json={})
+
+    (message,) = broker.messages("/queue/a")
+    assert message.headers.pairs == (("content-type", "application/geo+json"),)
+
+
+async def test_publish_when_a_value_cannot_be_encoded_or_there_is_a_body_too_then_refused(  # noqa: ASYNC124  # its fixture needs a loop
+    broker: Broker,
+) -> None:
+    with pytest.raises(LocalProtocolError, match=r"json= cannot be encoded: .*; encode it, and pass the bytes as the"):
+        broker.publish("/queue/a", json=nan)
+    with pytest.raises(TypeError, match=r"publish\(\) was given a body and json=; leave out one"):
+        broker.publish("/queue/a", b"x", json={})
+
+    assert broker.depth("/queue/a") == 0
 
 
 @pytest.mark.parametrize("name", ["/queue/", "/topic/", "orders", "", "/exchange/x", "/queue/a\n", "/queue/a\rb"])

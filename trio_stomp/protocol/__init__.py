@@ -6,7 +6,15 @@ No trio, no sockets, no clocks, no randomness: time and ids are arguments.
 """
 
 from trio_stomp.protocol.client_protocol import ClientProtocol
-from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
+from trio_stomp.protocol.content_types import (
+    JSON,
+    charset_of,
+    is_mime_type,
+    is_utf_8_text,
+    json_body,
+    text_encoding,
+    text_of,
+)
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.draft import DraftClientProtocol, DraftDecoder, DraftServerProtocol
 from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
@@ -38,6 +46,7 @@ from trio_stomp.protocol.versions import ALL_VERSIONS, Version, negotiate_as_cli
 
 __all__ = [
     "ALL_VERSIONS",
+    "JSON",
     "NO_HEART_BEAT",
     "TRANSITIONS",
     "AckMode",
@@ -79,6 +88,7 @@ __all__ = [
     "is_mime_type",
     "is_secret_header",
     "is_utf_8_text",
+    "json_body",
     "missing_header",
     "negotiate_as_client",
     "negotiate_as_server",

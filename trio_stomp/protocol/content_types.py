@@ -1,4 +1,4 @@
-"""Whether a body is text, and in which encoding. Spec: "Header content-type".
+"""Whether a body is text, and in which encoding; and bodies of JSON. Spec: "Header content-type".
 
 A content-type is written by the sender of a message, who may be hostile. So it is parsed in one pass, up to a length,
 by the grammar of RFC 2045 and nothing more; the standard library's parser (`email.message`) takes seconds for some
@@ -9,13 +9,16 @@ unicode_escape hide other text, and a lookup by arbitrary name imports modules a
 from __future__ import annotations
 
 import codecs
+import json
 from dataclasses import dataclass
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["charset_of", "is_mime_type", "is_utf_8_text", "text_encoding", "text_of"]
+__all__ = ["JSON", "charset_of", "is_mime_type", "is_utf_8_text", "json_body", "text_encoding", "text_of"]
+
+JSON: Final = "application/json"
 
 # RFC 4288, 4.2 allows 127 characters for each half of the type; real parameters are shorter than that.
 _LONGEST: Final = 1024
@@ -98,6 +101,18 @@ def text_of(body: bytes, content_type: str | None) -> str | None:
     """
     charset = charset_of(content_type)
     return None if charset is None else body.decode(charset)
+
+
+def json_body(value: object) -> bytes:
+    """Encode a value as a body of the type `JSON`: in UTF-8, and in the shortest form.
+
+    Raises:
+        TypeError: JSON has no such values.
+        ValueError: JSON has no such number, or the value contains itself.
+        RecursionError: It is nested too deep.
+    """
+    # Strictly: Python would write NaN, which is not JSON.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _encoding(content_type: str | None) -> _Encoding:

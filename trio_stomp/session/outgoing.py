@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as _json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -10,6 +9,7 @@ from typing import Final, TypeVar
 from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, require_destination, send_options
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import shown, wrong_header
+from trio_stomp.protocol import JSON, json_body
 from trio_stomp.runtime import called
 
 __all__ = [
@@ -36,7 +36,6 @@ EncodeValue = Callable[[J], bytes | str]
 # plain send takes 3.5 us in all.
 Parts = tuple[str, B, HeaderInput | None, str | None, SendOptions | None]
 
-_JSON: Final = "application/json"
 _SET_BY_CALLS: Final = {
     "receipt": "use receipt=True",
     "transaction": "use the methods of client.transaction()",
@@ -243,11 +242,10 @@ def _body(
     if body is not None:
         raise TypeError(f"{call} was given a body and json=; leave out one")
     if content_type is None and all(name != "content-type" for name, _ in header_pairs(headers)):
-        content_type = _JSON
+        content_type = JSON
     if encode is None:
         try:
-            # Strictly: Python would write NaN, which is not JSON.
-            return _json.dumps(json, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(), content_type
+            return json_body(json), content_type
         except (TypeError, ValueError, RecursionError) as error:
             msg = f"json= cannot be encoded: {error}; pass encode=, for example encode=msgspec.json.encode"
             raise LocalProtocolError(msg) from error

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import one_line, wrong_header
-from trio_stomp.protocol import Headers
+from trio_stomp.protocol import JSON, Headers, json_body
 from trio_stomp.runtime import (
     ByteStream,
     Nursery,
@@ -204,7 +204,7 @@ class Broker:
             await self._turn_away(stream)
             return
         session = BrokerSession(
-            stream, session_id=f"session-{next(self._numbers)}", state=self._state, changed=self._notify
+            stream, session_id=f"session-{next(self._numbers)}", state=self._state, changed=self._changed.notify
         )
         for rule in rules:
             session.apply(rule)
@@ -217,7 +217,7 @@ class Broker:
         finally:
             statistics.open_connections -= 1
             del self._sessions[session.session_id]
-            self._notify()
+            self._changed.notify()
 
     async def _turn_away(self, stream: ByteStream) -> None:
         """Refuse a connection beyond the limit with an ERROR."""
@@ -249,7 +249,7 @@ class Broker:
 
     def _deliver_due(self) -> None:
         self._state.dispatch()
-        self._notify()
+        self._changed.notify()
 
     def _note_more_to_do(self) -> None:
         self._more_to_do.set()
@@ -361,32 +361,48 @@ class Broker:
             listed.append(f"and {len(held) - _SHOWN_NAMES} more destinations")
         return one_line(f"The broker has {len(self._sessions)} connections; {'; '.join(listed) or 'no destinations'}")
 
-    def _notify(self) -> None:
-        self._changed.notify()
-
     # --- publishing -------------------------------------------------------------------------------------------------
 
     def publish(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | None = None,
         headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         *,
+        json: object = None,
         vhost: str | None = None,
     ) -> None:
         """Put a message into a queue or topic, as if a client had sent it.
 
+        Args:
+            destination: The queue or topic.
+            body: The body; ``str`` is encoded in UTF-8.
+            headers: Its headers.
+            json: A value to encode in place of `body`, as `Client.send` does; the content-type is then
+                ``application/json``, unless the headers have another one.
+            vhost: The virtual host; None is the only one, or the first by name.
+
         Raises:
             Refusal: The destination is invalid, or the queue is full.
-            LocalProtocolError: The body is neither bytes nor str, or the name or value of a header is no str.
+            LocalProtocolError: The body is neither bytes nor str, the value cannot be encoded, or the name or value of
+                a header is no str.
+            TypeError: Both `body` and `json` were given.
         """
         namespace = self._state.namespace(vhost)
-        data, pairs = _body(body), _pairs(headers)
+        pairs = _pairs(headers)
+        if json is None:
+            data = _body(body)
+        elif body is not None:
+            raise TypeError("publish() was given a body and json=; leave out one")
+        else:
+            data = _json_body(json)
+            if all(name != "content-type" for name, _ in pairs):
+                pairs.append(("content-type", JSON))
         given = Headers(pairs)
         size, plan = message_bytes(pairs, data), namespace.plan(given)
         namespace.publish(namespace.with_prefix(destination), namespace.new_message(given, data, size, plan))
         namespace.dirty.dispatch()
-        self._notify()
+        self._changed.notify()
 
 
 def _holds(condition: Callable[[], object]) -> object:
@@ -405,10 +421,18 @@ def _body(body: object) -> bytes:
         return body.encode()
     if not isinstance(body, (bytes, bytearray)):
         raise LocalProtocolError(
-            f"a body must be bytes or str, got a value of type {type(body).__name__}; encode it, for example with "
-            "json.dumps()"
+            f"a body must be bytes or str, got a value of type {type(body).__name__}; pass json= to publish JSON, or "
+            "encode it"
         )
     return bytes(body)
+
+
+def _json_body(value: object) -> bytes:
+    try:
+        return json_body(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"json= cannot be encoded: {error}; encode it, and pass the bytes as the body"
+        raise LocalProtocolError(msg) from error
 
 
 def _pairs(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
