@@ -384,6 +384,21 @@ async def test_destination_when_it_has_no_prefix_then_it_is_a_queue_as_on_the_br
     await client.refused("no such destination")
 
 
+@pytest.mark.parametrize("server", [ARTEMIS])
+async def test_destination_when_it_has_no_prefix_then_it_is_an_address_for_clients_and_for_the_test(
+    broker: Broker, client: RawClient
+) -> None:
+    await client.subscribe("orders")
+    broker.publish("orders", "1")
+    await client.send("orders", "2", destination_type="MULTICAST")
+    for body in "12":
+        await client.message(body, destination="orders")
+    assert broker.consumers("orders") == broker.consumers("/topic/orders") == 1
+    await client.send("orders", "3", destination_type="ANYCAST", receipt="r")
+    await client.expect(Command.RECEIPT)
+    assert (broker.depth("orders"), broker.depth("/queue/orders")) == (0, 1)
+
+
 @with_options(BrokerOptions(server=RABBITMQ, bare_queues=False))
 async def test_destination_when_it_has_no_prefix_and_the_options_forbid_it_then_refused(client: RawClient) -> None:
     await client.send("orders")

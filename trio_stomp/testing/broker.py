@@ -319,7 +319,7 @@ class Broker:
 
     def _queues(self, destination: str, vhost: str | None) -> list[Queue]:
         namespace = self._state.namespace(vhost)
-        return namespace.all_queues(namespace.with_prefix(destination))
+        return namespace.all_queues(namespace.full_name(destination))
 
     async def wait_until(self, condition: Callable[[], bool], *, timeout: float = 10) -> None:
         """Wait until a condition on this broker is true, such as ``lambda: broker.depth("/queue/a") == 3``.
@@ -400,7 +400,7 @@ class Broker:
                 pairs.append(("content-type", JSON))
         given = Headers(pairs)
         size, plan = message_bytes(pairs, data), namespace.plan(given)
-        namespace.publish(namespace.with_prefix(destination), namespace.new_message(given, data, size, plan))
+        namespace.publish(namespace.full_name(destination), namespace.new_message(given, data, size, plan))
         namespace.dirty.dispatch()
         self._changed.notify()
 

@@ -132,11 +132,9 @@ class Commands:
             self._namespace.check_name(destination)
         self._transactions.add_send(transaction, destination, message)
 
-    def _name(self, destination: str, kind: str | None) -> str:
+    def _name(self, destination: str, routing: str | None) -> str:
         """The name of a destination for all sessions."""
-        if self._namespace.imitation.addresses and not self._options.bare_queues and destination[:1] not in {"", "/"}:
-            return f"{'/queue/' if kind == 'ANYCAST' else '/topic/'}{destination}"
-        return global_name(self._namespace.with_prefix(destination), self._session_id)
+        return global_name(self._namespace.full_name(destination, routing), self._session_id)
 
     def _expect_reply(self, reply_to: str | None) -> None:
         """Subscribe to the queue for replies, where the imitated broker does that."""
@@ -181,7 +179,7 @@ class Commands:
         consumer = Consumer(
             number=self._subscribed,
             subscription_id=subscription_id,
-            destination=self._namespace.with_prefix(destination),
+            destination=self._namespace.shown_name(destination),
             # A browser needs no acknowledgment.
             mode=AckMode.AUTO if browsing else AckMode(headers.get("ack", "auto") or "auto"),
             prefetch=prefetch,
@@ -233,7 +231,7 @@ class Commands:
         key = self._key(headers)
         if key not in self._consumers and key[0] == "destination":
             # As on ActiveMQ: the oldest subscription to that destination, even if it has an id.
-            name = self._namespace.with_prefix(key[1])
+            name = self._namespace.shown_name(key[1])
             found = (other for other, consumer in self._consumers.items() if consumer.destination == name)
             key = next(found, key)
         consumer = self._consumers.pop(key, None)

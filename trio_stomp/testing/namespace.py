@@ -91,9 +91,9 @@ class Namespace:
         options: BrokerOptions,
         new_message_id: Callable[[], str],
         *,
-        memory: Memory | None = None,
-        schedule: Schedule | None = None,
-        more_to_do: Callable[[], None] | None = None,
+        memory: Memory,
+        schedule: Schedule,
+        more_to_do: Callable[[], None] | None,
     ) -> None:
         self._options = options
         self._new_message_id = new_message_id
@@ -102,12 +102,16 @@ class Namespace:
         self._durable: dict[tuple[str, str], Queue] = {}
         # For each session the names of its temporary destinations.
         self._sessions: dict[str, set[str]] = {}
-        self._schedule = Schedule() if schedule is None else schedule
-        self.dirty = Dirty(memory=Memory() if memory is None else memory, more_to_do=more_to_do)
+        self._schedule = schedule
+        self.dirty = Dirty(memory=memory, more_to_do=more_to_do)
         self._names = self.dirty.memory.names
         self.client_ids: set[str] = set()
         self.imitation = imitation_of(options.server)
-        self._takes_bare = self.imitation.bare_queues and options.bare_queues is not False
+        # What a destination without a prefix is: a short name of a queue, an address, or else a queue of that very
+        # name. Otherwise it is refused.
+        self._has_short_names = self.imitation.bare_queues and options.bare_queues is not False
+        self._has_addresses = self.imitation.addresses and not options.bare_queues
+        self._has_bare_queues = options.bare_queues is True
         # The names used last. The length of each is limited, so they take no more than about 1 MiB.
         self._check_spelling = lru_cache(maxsize=256)(self._owner_if_legal)
         self._unsubscribed = lru_cache(maxsize=256)(self._new_topic)
@@ -119,9 +123,21 @@ class Namespace:
         """The names of all destinations, in alphabetical order."""
         return sorted({*self._targets, *(backlog.name for backlog in self._by_pattern)})
 
-    def with_prefix(self, destination: str) -> str:
-        """A destination with its prefix, where the imitated broker takes one without for a queue."""
-        return f"/queue/{destination}" if self._takes_bare and destination and "/" not in destination else destination
+    def full_name(self, destination: str, routing: str | None = None) -> str:
+        """The name of a destination with its prefix, if the imitated broker takes one without.
+
+        Args:
+            destination: The destination, as a client writes it.
+            routing: What the frame says of it, ``ANYCAST`` or ``MULTICAST``: where it is an address.
+        """
+        if self._has_addresses and destination[:1] not in {"", "/"}:
+            return f"{'/queue/' if routing == 'ANYCAST' else '/topic/'}{destination}"
+        return self.shown_name(destination)
+
+    def shown_name(self, destination: str) -> str:
+        """A destination as a MESSAGE names it: an address as the subscription does, a short name in full."""
+        is_short = self._has_short_names and destination and "/" not in destination
+        return f"/queue/{destination}" if is_short else destination
 
     def target(self, name: str) -> Target:
         """The queue or topic that a SEND to a name (see `global_name`) goes to.
@@ -220,7 +236,7 @@ class Namespace:
         if any(each in name for each in "\r\n\0"):
             raise Refusal("destination refused", "a destination must not contain line ends or NUL")
         known = next((prefix for prefix in (*_QUEUES, *_TOPICS) if name.startswith(prefix) and name != prefix), None)
-        if known is None and not self._options.bare_queues:
+        if known is None and not self._has_bare_queues:
             expected = ", ".join((*_QUEUES[:1], *_TOPICS[:1], *_TEMPORARY))
             raise Refusal(
                 "no such destination",
