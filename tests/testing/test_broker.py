@@ -246,7 +246,7 @@ async def test_vhosts_when_several_then_their_queues_are_apart_and_others_are_re
 
     assert (broker.depth("/queue/a", vhost="/test"), broker.depth("/queue/a", vhost="/")) == (1, 0)
     assert broker.consumers("/queue/b", vhost="/") == broker.consumers("/queue/b") == 1
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"no virtual host .*; in BrokerOptions\(vhosts=...\) there are '/', '/test'"):
         broker.depth("/queue/a", vhost="/none")
     broker.publish("/queue/a", "y", vhost="/")
     ids = {broker.messages("/queue/a", vhost=vhost)[0].message_id for vhost in ("/", "/test")}

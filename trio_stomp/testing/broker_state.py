@@ -126,7 +126,12 @@ class BrokerState:
         Raises:
             KeyError: There is no such virtual host.
         """
-        return self._namespaces[next(iter(self._namespaces)) if vhost is None else vhost]
+        if vhost is None:
+            return next(iter(self._namespaces.values()))
+        if vhost not in self._namespaces:
+            there_are = ", ".join(map(repr, filter(None, self._namespaces))) or "none: leave out vhost="
+            raise KeyError(f"no virtual host {vhost!r}; in BrokerOptions(vhosts=...) there are {there_are}")
+        return self._namespaces[vhost]
 
     def dispatch(self) -> None:
         """Deliver what can be delivered in a turn, in all virtual hosts."""
