@@ -28,8 +28,7 @@ from trio_stomp.testing.fault_rules import (
 from trio_stomp.testing.faults import Faults
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.refusals import Refusal
-from trio_stomp.testing.scripted_line import ScriptMismatchError
-from trio_stomp.testing.scripted_peer import ScriptedPeer, open_scripted_peer
+from trio_stomp.testing.scripted_peer import ScriptedPeer, ScriptMismatchError, open_scripted_peer
 
 __all__ = [
     "AnswerConnect",

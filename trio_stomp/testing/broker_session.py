@@ -189,7 +189,7 @@ class BrokerSession:
     def _note_turn(self) -> None:
         if self._conversation.connected:
             self._connected.set()
-        elif self._faults.answer is not None:
+        else:
             self._answer_connect()
         self._changed()
 
@@ -201,6 +201,7 @@ class BrokerSession:
         self._holding = False
 
     def _answer_connect(self) -> None:
+        """Answer CONNECT as a fault says, if there is one."""
         answer, conversation = self._faults.answer, self._conversation
         if answer is None or conversation.stage is Stage.CLOSING:
             return

@@ -80,7 +80,6 @@ class BrokerState:
 
     Args:
         options: The broker's settings.
-        name: The prefix of message ids.
         output_full: Called when the unread output of all sessions reaches its limit.
         more_to_do: Called when `dispatch` should be called again soon; None: it always delivers all.
 
@@ -97,7 +96,6 @@ class BrokerState:
         self,
         options: BrokerOptions,
         *,
-        name: str = "m",
         output_full: Callable[[], None] = lambda: None,
         more_to_do: Callable[[], None] | None = None,
     ) -> None:
@@ -113,7 +111,7 @@ class BrokerState:
         self.output_full = output_full
         self.unfinished: dict[Sender, int] = {}
         numbers = itertools.count(1)
-        new_message_id: Callable[[], str] = lambda: f"{name}-{next(numbers)}"  # noqa: E731 - a closure over the count
+        new_message_id: Callable[[], str] = lambda: f"m-{next(numbers)}"  # noqa: E731 - a closure over the count
         vhosts = [_ONLY] if options.vhosts is None else sorted(options.vhosts)
         self._namespaces = {
             vhost: Namespace(options, new_message_id, memory=self.memory, schedule=self.schedule, more_to_do=more_to_do)

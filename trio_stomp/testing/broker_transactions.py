@@ -67,9 +67,9 @@ class Transactions:
         memory: The accounts that they and their messages are charged to.
     """
 
-    def __init__(self, *, limit: int, memory: Memory | None = None) -> None:
+    def __init__(self, *, limit: int, memory: Memory) -> None:
         self._limit = limit
-        self._memory = Memory() if memory is None else memory
+        self._memory = memory
         self._open: dict[str, Transaction] = {}
 
     def __len__(self) -> int:

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError
 from trio_stomp.protocol import (
+    NO_HEART_BEAT,
     Command,
     ConnectRequested,
     DraftServerProtocol,
     Frame,
     FrameReceived,
     HeartBeatOffer,
-    HeartBeatTerms,
     ServerProtocol,
     State,
     Version,
@@ -33,7 +33,6 @@ from trio_stomp.testing.refusals import Refusal
 
 __all__ = ["Conversation", "Gate", "Stage"]
 
-_NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 Pairs = Sequence[tuple[str, str]]
 # A body of this size is written by itself, because several sessions may share it.
 _LARGE_BYTES: Final = 64 * 1024
@@ -118,7 +117,7 @@ class Conversation:
         self.stage = Stage.OPENING
         self.ready = False
         self.ack_ids = self.own_ack_ids = False
-        self.terms = _NO_HEART_BEAT
+        self.terms = NO_HEART_BEAT.agree(server=NO_HEART_BEAT)
         self.admission: Admission | None = None
 
     @property

@@ -93,8 +93,8 @@ class Consumer:
         selector: Selector | None,
         sink: Sink,
         source: Queue,
-        name_bytes: int = 0,
-        holders: dict[str, dict[Consumer, None]] | None = None,
+        name_bytes: int,
+        holders: dict[str, dict[Consumer, None]] | None,
     ) -> None:
         self.number = number
         self.subscription_id = subscription_id

@@ -133,7 +133,7 @@ class Dirty:
         clock: Seconds, for the expiry of messages.
     """
 
-    memory: Memory = field(default_factory=Memory)
+    memory: Memory
     more_to_do: Callable[[], None] | None = None
     queues: OrderedDict[Queue, None] = field(default_factory=OrderedDict["Queue", None])
     work: int = 0
@@ -161,7 +161,6 @@ class Queue:
     Attributes:
         in_flight: The number of messages delivered and not yet acknowledged.
         held_bytes: The memory of its messages.
-        dropped: The number of messages that a full backlog has dropped.
         topic: The topic of a backlog.
         pattern: The pattern of a backlog, where the subscription has wildcards.
         durable: Client-id and name of the durable subscription of a backlog.
@@ -185,7 +184,6 @@ class Queue:
         "_swept_at",
         "_takers",
         "_turn",
-        "dropped",
         "durable",
         "held_bytes",
         "in_flight",
@@ -203,7 +201,6 @@ class Queue:
         self.limit_bytes = limit_bytes
         self.in_flight = 0
         self.held_bytes = 0
-        self.dropped = 0
         self.topic: Topic | None = None
         self.pattern: Pattern | None = None
         self.durable: tuple[str, str] | None = None
@@ -326,7 +323,6 @@ class Queue:
         while self._waiting and (self._waiting >= self.limit or self.held_bytes + size > self.limit_bytes):
             self._merge_classes()
             self.release(self._pop())
-            self.dropped += 1
         self.accept(message)
         if self.held_bytes > self.limit_bytes:
             # Unacknowledged messages leave no room.
@@ -339,7 +335,6 @@ class Queue:
             self._returned.remove((message.place, message))
             heapq.heapify(self._returned)
         self.release(message)
-        self.dropped += 1
 
     def give_back(self, messages: Iterable[StoredMessage]) -> None:
         """Put messages back into their places."""
@@ -554,12 +549,12 @@ class Topic:
 
     __slots__ = ("_backlogs", "_by_pattern", "_dirty", "_stored", "name")
 
-    def __init__(self, name: str, *, dirty: Dirty, by_pattern: dict[Queue, Selector | None] | None = None) -> None:
+    def __init__(self, name: str, *, dirty: Dirty, by_pattern: dict[Queue, Selector | None]) -> None:
         self.name = name
         self._dirty = dirty
         self._stored = dirty.memory.stored
         self._backlogs: dict[Queue, Selector | None] = {}
-        self._by_pattern = {} if by_pattern is None else by_pattern
+        self._by_pattern = by_pattern
 
     @property
     def backlogs(self) -> list[Queue]:

@@ -6,7 +6,6 @@ and bodies by their length, and a fixed amount for the objects around them.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -79,7 +78,7 @@ class Account:
 
 
 class Memory:
-    """The accounts of a broker, by default without limits.
+    """The accounts of a broker, each with its limit in bytes.
 
     Attributes:
         stored: Messages in queues, unacknowledged ones, delayed ones, and those of open transactions.
@@ -88,14 +87,7 @@ class Memory:
         names: Destinations, subscriptions and transactions, without their messages.
     """
 
-    def __init__(
-        self,
-        *,
-        stored: int = sys.maxsize,
-        output: int = sys.maxsize,
-        unfinished: int = sys.maxsize,
-        names: int = sys.maxsize,
-    ) -> None:
+    def __init__(self, *, stored: int, output: int, unfinished: int, names: int) -> None:
         self.stored = Account(what="all queues and open transactions together", option="max_stored_bytes", limit=stored)
         self.output = Account(what="all output that clients have not read", option="max_output_bytes", limit=output)
         self.unfinished = Account(what="all frames received in part", option="max_unfinished_bytes", limit=unfinished)

@@ -17,28 +17,23 @@ _NEVER: Final = float("inf")
 
 
 class Schedule:
-    """Actions in the order in which they are due. Each broker runs one.
+    """Actions in the order in which they are due, by the clock of the event loop. Each broker runs one."""
 
-    Args:
-        clock: Returns seconds; by default, those of the event loop that runs.
-    """
-
-    def __init__(self, clock: Callable[[], float] = current_time) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._earlier: anyio.Event | None = None
 
     def add(self, seconds: float, action: Callable[[], None]) -> None:
         """Schedule an action."""
-        heapq.heappush(self._due, (self._clock() + seconds, next(self._numbers), action))
+        heapq.heappush(self._due, (current_time() + seconds, next(self._numbers), action))
         if self._earlier is not None:
             self._earlier.set()
 
     def run_due(self) -> bool:
         """Run what is due; return whether there was anything."""
         done = False
-        while self._due and self._due[0][0] <= self._clock():
+        while self._due and self._due[0][0] <= current_time():
             heapq.heappop(self._due)[2]()
             done = True
         return done

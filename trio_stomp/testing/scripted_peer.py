@@ -15,23 +15,94 @@ import anyio.lowlevel
 
 from trio_stomp.protocol import (
     Command,
+    Decoder,
     Frame,
     HeartBeatOffer,
+    Role,
     Version,
     encode_frame,
     encode_heart_beat,
 )
-from trio_stomp.runtime import async_context
+from trio_stomp.runtime import ByteStream, async_context
 from trio_stomp.testing.checks import require_command
 from trio_stomp.testing.listeners import NO_HOST
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
-from trio_stomp.testing.scripted_line import Line, ScriptMismatchError
 from trio_stomp.testing.signals import Signal
 from trio_stomp.testing.sockets import Listener, open_tcp_listeners
 
-__all__ = ["ScriptedPeer", "open_scripted_peer"]
+__all__ = ["ScriptMismatchError", "ScriptedPeer", "open_scripted_peer"]
 
 T = TypeVar("T")
+
+_READ_BYTES = 64 * 1024
+
+
+class ScriptMismatchError(AssertionError):
+    """The client did something else than the script says."""
+
+
+class _Line:
+    """One connection.
+
+    Args:
+        stream: The bytes.
+
+    Attributes:
+        version: The version that frames are sent and read in.
+        received: All that has been received.
+        frames: All frames of it.
+        unread: Those that the script has not read yet.
+        ended: Whether the client has closed the link.
+    """
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self.decoder = Decoder(role=Role.SERVER)
+        self.version = Version.V1_2
+        self.received = bytearray()
+        self.frames: list[Frame] = []
+        self.unread: deque[Frame] = deque()
+        self.ended = False
+
+    async def receive(self) -> None:
+        """Take the next bytes, or see the end.
+
+        Raises:
+            ScriptMismatchError: They are no STOMP, or end within a frame.
+
+        Cancellation: nothing is lost.
+        """
+        try:
+            data = await self.stream.receive_some(_READ_BYTES)
+        except anyio.BrokenResourceError:
+            data = b""
+        if data:
+            self.received += data
+            self.decode(bytes(data))
+        elif self.decoder.pending:
+            raise ScriptMismatchError(
+                f"the client closed the link within a frame; the last bytes: {self.received[-80:]!r}"
+            )
+        else:
+            self.ended = True
+
+    def decode(self, data: bytes) -> None:
+        """Turn bytes into frames; frames behind CONNECT wait until the version is set.
+
+        Raises:
+            ScriptMismatchError: They are no STOMP.
+        """
+        frames = self.decoder.receive_data(data)
+        self.frames += frames
+        self.unread += frames
+        if self.decoder.error is not None:
+            raise ScriptMismatchError(f"the client sent no STOMP: {self.decoder.error}") from self.decoder.error
+
+    def use(self, version: Version) -> None:
+        """From here on the session has this version."""
+        self.version = version
+        self.decoder.set_version(version)
+        self.decode(b"")
 
 
 class ScriptedPeer:
@@ -47,7 +118,7 @@ class ScriptedPeer:
     def __init__(self, listener: Listener | None, *, patience: float) -> None:
         self._listener = listener
         self._patience = patience
-        self._lines: list[Line] = []
+        self._lines: list[_Line] = []
         # Connected in memory, and not accepted yet.
         self._waiting: deque[MemoryLink] = deque()
         self._connected = Signal()
@@ -96,14 +167,14 @@ class ScriptedPeer:
 
     async def _accept(self) -> None:
         if self._listener is not None:
-            self._lines.append(Line(await self._listener.accept()))
+            self._lines.append(_Line(await self._listener.accept()))
             return
         await anyio.lowlevel.checkpoint()
         while not self._waiting:
             await self._connected.wait()
-        self._lines.append(Line(self._waiting.popleft()))
+        self._lines.append(_Line(self._waiting.popleft()))
 
-    async def _line(self) -> Line:
+    async def _line(self) -> _Line:
         if not self._lines:
             await self.accept()
         return self._lines[-1]
