@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trio_stomp.brokers.dialect import Dialect
+from trio_stomp.brokers.dialect import Dialect, expires_at
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -17,10 +17,6 @@ def _prefetch(prefetch: int) -> Pairs:
 
 def _durable(name: str) -> Pairs:
     return [("activemq.subscriptionName", name)]
-
-
-def _expires(ttl: int, now: int) -> Pairs:
-    return [("expires", str(now + ttl))]
 
 
 def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -51,7 +47,7 @@ ACTIVEMQ: Final = Profile(
     dialect=Dialect(
         broker="ActiveMQ Classic",
         persistent=True,
-        ttl=_expires,
+        ttl=expires_at,
         highest_priority=9,
         delay_header="AMQ_SCHEDULED_DELAY",
         group_header="JMSXGroupID",

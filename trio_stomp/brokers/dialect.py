@@ -11,7 +11,7 @@ from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffse
 from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.protocol import Headers
 
-__all__ = ["Dialect", "Pairs", "ends_browsing", "queue_argument_headers"]
+__all__ = ["Dialect", "Pairs", "ends_browsing", "expires_after", "expires_at", "queue_argument_headers"]
 
 Pairs = list[tuple[str, str]]
 
@@ -21,6 +21,16 @@ T = TypeVar("T")
 def ends_browsing(message: Headers) -> bool:
     """Recognize the end-of-browse marker."""
     return message.get("browser") == "end"
+
+
+def expires_at(ttl: int, now: int) -> Pairs:
+    """Return the header of SEND with the time at which a message expires."""
+    return [("expires", str(now + ttl))]
+
+
+def expires_after(ttl: int, _now: int) -> Pairs:
+    """Return the header of SEND with the time after which a message expires."""
+    return [("expiration", str(ttl))]
 
 
 def queue_argument_headers(arguments: QueueArguments) -> Pairs:

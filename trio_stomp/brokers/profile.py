@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.brokers.dialect import Dialect, Pairs
 from trio_stomp.protocol import Headers, Tolerances
 
-__all__ = ["REPLY_PREFIXES", "NackMeaning", "Pairs", "Profile"]
+__all__ = ["REPLY_PREFIXES", "NackMeaning", "Pairs", "Profile", "prefetch_count", "requeue_header"]
 
 # Counts are signed 64-bit integers. A header that a sender made up may have any length, and converting many thousand
 # digits is slow, or refused by int().
@@ -29,6 +29,16 @@ class NackMeaning(enum.Enum):
     DEAD_LETTER_IF_SET = "dead-lettered if the queue has a dead-letter exchange, else dropped"
     DISCARD = "dropped, as if it had been acknowledged"
     IMPOSSIBLE = "not supported by the broker"
+
+
+def prefetch_count(prefetch: int) -> Pairs:
+    """Return the header of SUBSCRIBE with the prefetch in messages."""
+    return [("prefetch-count", str(prefetch))]
+
+
+def requeue_header(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
+    """Return the header of NACK that says whether the message is requeued."""
+    return [("requeue", "true" if requeue else "false")]
 
 
 def _no_prefetch(_prefetch: int) -> Pairs:

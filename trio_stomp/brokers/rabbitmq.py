@@ -18,9 +18,9 @@ from datetime import datetime
 from typing import Final
 
 from trio_stomp.brokers.arguments import is_whole, require
-from trio_stomp.brokers.dialect import Dialect, queue_argument_headers
+from trio_stomp.brokers.dialect import Dialect, expires_after, queue_argument_headers
 from trio_stomp.brokers.features import StreamOffset
-from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
+from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile, prefetch_count, requeue_header
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -105,17 +105,9 @@ def outlives_subscribers(destination: str) -> bool:
 # --- the profiles -----------------------------------------------------------------------------------------------------
 
 
-def _prefetch(prefetch: int) -> Pairs:
-    return [("prefetch-count", str(prefetch))]
-
-
 def _durable(_name: str) -> Pairs:
     # The subscription's own id names its queue; durable alone would lose everything at the disconnect.
     return [("durable", "true"), ("auto-delete", "false")]
-
-
-def _expiration(ttl: int, _now: int) -> Pairs:
-    return [("expiration", str(ttl))]
 
 
 def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -125,10 +117,6 @@ def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT00
     # Whether a queue has a dead-letter exchange cannot be seen from here, nor whether the broker was configured to take
     # a NACK without a choice for requeue:false (stomp.default_nack_requeue).
     return NackMeaning.DEAD_LETTER_IF_SET if requeue is False else NackMeaning.REQUEUE
-
-
-def _requeue(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
-    return [("requeue", "true" if requeue else "false")]
 
 
 RABBITMQ: Final = Profile(
@@ -145,11 +133,11 @@ RABBITMQ: Final = Profile(
         # After an ERROR about unknown destinations, bad headers or canceled subscriptions, the connection continues.
         errors_leave_open=True,
     ),
-    prefetch=_prefetch,
+    prefetch=prefetch_count,
     dialect=Dialect(
         broker="RabbitMQ",
         persistent=True,
-        ttl=_expiration,
+        ttl=expires_after,
         # If the queue was declared with that many; the protocol has one byte for it.
         highest_priority=255,
         durable=_durable,
@@ -163,7 +151,7 @@ RABBITMQ: Final = Profile(
     commit_receipt_is_early=True,
     answers_subscribe=True,
     nack=_nack,
-    requeue=_requeue,
+    requeue=requeue_header,
     # Only quorum queues have it; it counts the deliveries before this one. As measured with 3.10.
     delivery_count_header="x-delivery-count",
     delivery_count_begins=0,
