@@ -25,7 +25,7 @@ from trio_stomp.protocol.frames import BodySink, Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
 from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
-from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
+from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.quick_frames import ReceiptRun
 from trio_stomp.protocol.redaction import Secrets
@@ -472,10 +472,9 @@ class ClientProtocol:
         version, frame = settle(frame, self._versions)
         headers = frame.headers
         server = headers.get("server")
-        terms = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
         # Row 10-HB-14: 1.0 has no heart-beats; RabbitMQ sends the header all the same.
-        if version is not Version.V1_0:
-            terms = self._offer.agree(server=HeartBeatOffer.parse(headers.get("heart-beat")))
+        theirs = NO_HEART_BEAT if version is _V1_0 else HeartBeatOffer.parse(headers.get("heart-beat"))
+        terms = self._offer.agree(server=theirs)
         self.version = version
         self._tolerances = self._tolerances_for(server)
         self._decoder.set_version(version, self._tolerances)
