@@ -13,7 +13,8 @@ from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from tests.crashes.sink_steps import SinkStep, watched_task
-from trio_stomp.spark.sinks import SinkOptions, StompStreamWriter, TaskCommitted
+from trio_stomp.spark.sink_writer import SinkOptions
+from trio_stomp.spark.sinks import StompStreamWriter, TaskCommitted
 
 __all__ = ["DyingSink", "die_once", "run_query"]
 

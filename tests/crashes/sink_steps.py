@@ -12,7 +12,7 @@ from trio_stomp import OutgoingMessage
 from trio_stomp.blocking import Client
 from trio_stomp.spark import sink_writer
 from trio_stomp.spark.sink_rows import Messages
-from trio_stomp.spark.sink_writer import TaskPlan
+from trio_stomp.spark.sink_writer import SinkOptions
 
 __all__ = ["SinkStep", "replace", "watched_task"]
 
@@ -37,9 +37,9 @@ def watched_task(passed: Callable[[SinkStep], None]) -> Generator[None]:
     """Have the tasks of this process tell their steps up to ROWS_SENT, for the length of a block."""
     messages, rows, chunks = sink_writer._messages, sink_writer._Rows.__iter__, Messages.chunks
 
-    def watched_messages(plan: TaskPlan, client: Client) -> Messages:
+    def watched_messages(options: SinkOptions, scope: str, client: Client) -> Messages:
         passed(SinkStep.CONNECTED)
-        return messages(plan, client)
+        return messages(options, scope, client)
 
     def watched_rows(self: sink_writer._Rows) -> Iterator[RecordBatch]:
         yield from rows(self)

@@ -7,8 +7,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, String
 
 from trio_stomp.spark import OptionError, StompDataSource
 from trio_stomp.spark.sink_identity import DedupIds
-from trio_stomp.spark.sink_writer import WriteMode
-from trio_stomp.spark.sinks import SinkOptions
+from trio_stomp.spark.sink_writer import SinkOptions, WriteMode
 
 NEEDED = {"brokers": "broker:61613"}
 
@@ -16,10 +15,10 @@ NEEDED = {"brokers": "broker:61613"}
 def test_options_when_only_the_needed_are_given_then_the_others_are_the_defaults_of_the_manual() -> None:
     options = SinkOptions.read(NEEDED)
 
-    assert (options.destination, options.write_mode, options.receipt_window) == (None, WriteMode.AUTO, 1000)
+    assert (options.rules.destination, options.mode, options.receipt_window) == (None, WriteMode.AUTO, 1000)
     assert (options.in_flight_bytes, options.transaction_bytes) == (16 * 1024**2, 256 * 1024**2)
-    assert (options.dedup_ids, options.dedup_header, options.dedup_id_column) == (DedupIds.CONTENT, None, "dedup_id")
-    assert options.headers == (("persistent", "true"),)
+    assert (options.dedup_ids, options.dedup_header) == (DedupIds.CONTENT, None)
+    assert (options.rules.dedup_id_column, options.rules.headers) == ("dedup_id", {"persistent": "true"})
 
 
 def test_options_when_all_are_given_then_read() -> None:
@@ -38,16 +37,15 @@ def test_options_when_all_are_given_then_read() -> None:
             "persistent": "false",
         }
     )
-    plan = options.task_plan("scope")
 
-    assert (plan.mode, plan.receipt_window, plan.in_flight_bytes) == (WriteMode.RECEIPT, 10, 1024**2)
-    assert (plan.transaction_bytes, plan.dedup_ids, plan.dedup_header) == (2 * 1024**2, DedupIds.ORDINAL, "x-id")
-    assert (plan.rules.destination, plan.rules.dedup_id_column) == ("/queue/a", "flight_id")
-    assert plan.rules.headers == {"x-expires": "60000"}
+    assert (options.mode, options.receipt_window, options.in_flight_bytes) == (WriteMode.RECEIPT, 10, 1024**2)
+    assert (options.transaction_bytes, options.dedup_ids) == (2 * 1024**2, DedupIds.ORDINAL)
+    assert (options.dedup_header, options.rules.dedup_id_column) == ("x-id", "flight_id")
+    assert (options.rules.destination, options.rules.headers) == ("/queue/a", {"x-expires": "60000"})
 
 
 def test_persistent_header_when_the_user_gives_one_then_it_stays() -> None:
-    assert SinkOptions.read({**NEEDED, "sendHeaders": '{"persistent": "no"}'}).headers == (("persistent", "no"),)
+    assert SinkOptions.read({**NEEDED, "sendHeaders": '{"persistent": "no"}'}).rules.headers == {"persistent": "no"}
 
 
 def test_options_when_sent_to_tasks_then_they_arrive_whole() -> None:

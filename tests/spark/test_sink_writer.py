@@ -16,7 +16,7 @@ from trio_stomp import Reconnect
 from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
 from trio_stomp.spark.sink_identity import DedupIds
 from trio_stomp.spark.sink_rows import RowRules
-from trio_stomp.spark.sink_writer import TaskPlan, WriteMode, Written, write_task
+from trio_stomp.spark.sink_writer import SinkOptions, WriteMode, Written, write_task
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -36,23 +36,36 @@ CLASSIC = "ActiveMQ/6.1.7"
 ALL_MODES = pytest.mark.parametrize("mode", list(WriteMode))
 
 
-def plan_for(broker: ThreadedBroker, mode: WriteMode) -> TaskPlan:
-    return plan_for_url(broker.url, mode)
+@dataclasses.dataclass(frozen=True)
+class Connection:
+    """It reconnects at once."""
+
+    url: str
+
+    def dial_blocking(self) -> contextlib.AbstractContextManager[trio_stomp.blocking.Client]:
+        policy = Reconnect(first_delay=0.01, max_delay=0.05, deadline=120)
+        return trio_stomp.blocking.connect(self.url, reconnect=policy)
 
 
-def plan_for_url(url: str, mode: WriteMode) -> TaskPlan:
-    policy = Reconnect(first_delay=0.01, max_delay=0.05, deadline=120)
-    return TaskPlan(
-        dial=lambda: trio_stomp.blocking.connect(url, reconnect=policy),
+def options_for(broker: ThreadedBroker, mode: WriteMode) -> SinkOptions:
+    return options_for_url(broker.url, mode)
+
+
+def options_for_url(url: str, mode: WriteMode) -> SinkOptions:
+    return SinkOptions(
+        connection=Connection(url),
         rules=RowRules(destination=QUEUE),
         mode=mode,
-        scope="query.7.0",
         dedup_ids=DedupIds.CONTENT,
         dedup_header=None,
         receipt_window=10,
         in_flight_bytes=10_000,
         transaction_bytes=1024 * 1024,
     )
+
+
+def write(options: SinkOptions, batches: Iterator[pa.RecordBatch], scope: str = "query.7.0") -> Written:
+    return write_task(options, scope, batches)
 
 
 def rows(count: int, per_batch: int = 20) -> Iterator[pa.RecordBatch]:
@@ -84,7 +97,7 @@ def test_task_when_all_goes_well_then_each_row_is_there_once_and_in_order(
     steps: list[SinkStep] = []
 
     with watched_task(steps.append):
-        written = write_task(plan_for(threaded_broker, mode), rows(50))
+        written = write(options_for(threaded_broker, mode), rows(50))
 
     assert written == Written(rows=50)
     assert texts(threaded_broker) == [str(number) for number in range(50)]
@@ -95,7 +108,7 @@ def test_task_when_all_goes_well_then_each_row_is_there_once_and_in_order(
 def test_task_when_it_has_no_rows_then_it_does_not_even_connect(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
-    assert write_task(plan_for(threaded_broker, mode), rows(0)) == Written(rows=0)
+    assert write(options_for(threaded_broker, mode), rows(0)) == Written(rows=0)
     assert threaded_broker.call(Broker.statistics).connections == 0
 
 
@@ -104,9 +117,9 @@ def test_task_when_run_again_with_its_rows_in_another_order_then_the_ids_are_the
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
     forward = list(rows(30))
-    write_task(plan_for(threaded_broker, mode), iter(forward))
+    write(options_for(threaded_broker, mode), iter(forward))
     first = ids(threaded_broker)
-    write_task(plan_for(threaded_broker, mode), iter(forward[::-1]))
+    write(options_for(threaded_broker, mode), iter(forward[::-1]))
 
     again = ids(threaded_broker)[30:]
     assert None not in first
@@ -119,15 +132,15 @@ def test_task_when_artemis_may_take_its_destination_for_a_topic_then_warned_once
     bulk_broker: ThreadedBroker, mode: WriteMode, caplog: pytest.LogCaptureFixture
 ) -> None:
     bare = RowRules(destination="orders")
-    write_task(dataclasses.replace(plan_for(bulk_broker, mode), rules=bare), rows(3))
+    write(dataclasses.replace(options_for(bulk_broker, mode), rules=bare), rows(3))
     with run_broker_in_thread(options=BrokerOptions(server=ARTEMIS, bare_queues=True)) as broker:
-        plan = plan_for(broker, mode)
+        options = options_for(broker, mode)
         queue = RowRules(destination="orders", headers={"destination-type": "ANYCAST"})
         for rules in (RowRules(destination="/queue/a"), RowRules(destination="/topic/a"), queue):
-            write_task(dataclasses.replace(plan, rules=rules), rows(3))
+            write(dataclasses.replace(options, rules=rules), rows(3))
         assert caplog.text == ""
 
-        write_task(dataclasses.replace(plan, rules=bare, scope="query.8.0"), rows(3))
+        write(dataclasses.replace(options, rules=bare), rows(3), "query.8.0")
 
     (record,) = caplog.records
     assert record.name == "trio_stomp.spark"
@@ -141,7 +154,7 @@ def test_task_when_a_row_cannot_be_sent_then_those_before_it_are_there_unless_in
     batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
 
     with pytest.raises(ValueError, match="row 41 of this task cannot be sent"):
-        write_task(plan_for(threaded_broker, mode), iter(batches))
+        write(options_for(threaded_broker, mode), iter(batches))
 
     assert texts(threaded_broker) == [str(number) for number in range(there)]
 
@@ -157,7 +170,7 @@ def test_auto_when_the_broker_confirms_in_bulk_then_each_chunk_of_rows_is_a_tran
             seen.append(len(texts(bulk_broker)))
 
     with watched_task(passed):
-        written = write_task(plan_for(bulk_broker, WriteMode.AUTO), rows(50))
+        written = write(options_for(bulk_broker, WriteMode.AUTO), rows(50))
 
     assert written == Written(rows=50)
     assert seen == [20, 40, 50]
@@ -165,9 +178,9 @@ def test_auto_when_the_broker_confirms_in_bulk_then_each_chunk_of_rows_is_a_tran
 
 
 def test_auto_when_chunks_are_transactions_then_rows_of_any_size_go(bulk_broker: ThreadedBroker) -> None:
-    plan = dataclasses.replace(plan_for(bulk_broker, WriteMode.AUTO), transaction_bytes=100)
+    options = dataclasses.replace(options_for(bulk_broker, WriteMode.AUTO), transaction_bytes=100)
 
-    assert write_task(plan, rows(100)) == Written(rows=100)
+    assert write(options, rows(100)) == Written(rows=100)
 
 
 def test_auto_when_a_row_cannot_be_sent_in_a_transaction_then_its_chunk_is_not_there(
@@ -176,7 +189,7 @@ def test_auto_when_a_row_cannot_be_sent_in_a_transaction_then_its_chunk_is_not_t
     batches = [*rows(40), pa.record_batch({"body": pa.array(["40", None], pa.string())})]
 
     with pytest.raises(ValueError, match="row 42 of this task cannot be sent"):
-        write_task(plan_for(bulk_broker, WriteMode.AUTO), iter(batches))
+        write(options_for(bulk_broker, WriteMode.AUTO), iter(batches))
 
     assert texts(bulk_broker) == [str(number) for number in range(40)]
 
@@ -187,7 +200,7 @@ def test_auto_when_the_link_breaks_in_a_transaction_then_its_rows_are_sent_again
 ) -> None:
     bulk_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=after)))
 
-    written = write_task(plan_for(bulk_broker, WriteMode.AUTO), rows(60))
+    written = write(options_for(bulk_broker, WriteMode.AUTO), rows(60))
 
     assert written == Written(rows=60)
     by_id = dict(zip(ids(bulk_broker), texts(bulk_broker), strict=True))
@@ -202,7 +215,7 @@ def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up_and_thos
 
     # The later rows are too many for any of these connections; COMMIT may be written before the loss is noticed.
     with pytest.raises((TransactionLost, ConnectionLost, OutcomeUnknown)):
-        write_task(plan_for(bulk_broker, mode), itertools.chain(rows(20), rows(1000, per_batch=1000)))
+        write(options_for(bulk_broker, mode), itertools.chain(rows(20), rows(1000, per_batch=1000)))
 
     assert texts(bulk_broker) == [str(number) for number in range(there)]
 
@@ -211,10 +224,10 @@ def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up_and_thos
 def test_auto_when_the_receipt_of_a_commit_is_lost_then_its_rows_are_sent_again_as_with_receipts(
     bulk_broker: ThreadedBroker, dedup_ids: DedupIds
 ) -> None:
-    plan = dataclasses.replace(plan_for(bulk_broker, WriteMode.AUTO), dedup_ids=dedup_ids)
+    options = dataclasses.replace(options_for(bulk_broker, WriteMode.AUTO), dedup_ids=dedup_ids)
 
     with without_receipt_of_commit(bulk_broker, at=SinkStep.CONNECTED):
-        written = write_task(plan, rows(60))
+        written = write(options, rows(60))
 
     assert written == Written(rows=60)
     assert sorted(map(int, texts(bulk_broker))) == sorted([*range(20), *range(60)])
@@ -227,7 +240,7 @@ def test_task_when_the_link_breaks_on_the_way_then_every_row_is_there_and_copies
 ) -> None:
     threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=3000)))
 
-    written = write_task(plan_for(threaded_broker, mode), rows(100))
+    written = write(options_for(threaded_broker, mode), rows(100))
 
     assert written == Written(rows=100)
     by_id = dict(zip(ids(threaded_broker), texts(threaded_broker), strict=True))
@@ -261,7 +274,7 @@ def test_transaction_when_the_receipt_of_commit_is_lost_then_run_again_with_the_
     threaded_broker: ThreadedBroker,
 ) -> None:
     with without_receipt_of_commit(threaded_broker):
-        written = write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), rows(20))
+        written = write(options_for(threaded_broker, WriteMode.TRANSACTION), rows(20))
 
     assert written == Written(rows=20)
     assert len(texts(threaded_broker)) == 40
@@ -271,10 +284,10 @@ def test_transaction_when_the_receipt_of_commit_is_lost_then_run_again_with_the_
 def test_transaction_when_the_receipt_of_commit_is_lost_and_rows_bear_no_ids_then_the_outcome_is_unknown(
     threaded_broker: ThreadedBroker,
 ) -> None:
-    plan = plan_for(threaded_broker, WriteMode.TRANSACTION)
+    options = options_for(threaded_broker, WriteMode.TRANSACTION)
 
     with without_receipt_of_commit(threaded_broker), pytest.raises(OutcomeUnknown):
-        write_task(dataclasses.replace(plan, dedup_ids=DedupIds.NONE), rows(20))
+        write(dataclasses.replace(options, dedup_ids=DedupIds.NONE), rows(20))
 
     assert len(texts(threaded_broker)) == 20
 
@@ -282,10 +295,10 @@ def test_transaction_when_the_receipt_of_commit_is_lost_and_rows_bear_no_ids_the
 def test_transaction_when_its_rows_are_too_many_then_refused_and_told_what_to_do(
     threaded_broker: ThreadedBroker,
 ) -> None:
-    plan = dataclasses.replace(plan_for(threaded_broker, WriteMode.TRANSACTION), transaction_bytes=100)
+    options = dataclasses.replace(options_for(threaded_broker, WriteMode.TRANSACTION), transaction_bytes=100)
 
     with pytest.raises(ValueError, match="'maxTransactionBytes'"):
-        write_task(plan, rows(100))
+        write(options, rows(100))
 
     assert texts(threaded_broker) == []
 
@@ -293,16 +306,14 @@ def test_transaction_when_its_rows_are_too_many_then_refused_and_told_what_to_do
 @ALL_MODES
 def test_task_when_the_broker_refuses_then_its_text_is_raised(mode: WriteMode) -> None:
     options = BrokerOptions(logins={"guest": "guest"}, read_only=("guest",))
-    with run_broker_in_thread(options=options) as broker:
-        plan = plan_for(broker, mode)
-        with pytest.raises(StompError, match="access refused"):
-            write_task(plan, rows(5))
+    with run_broker_in_thread(options=options) as broker, pytest.raises(StompError, match="access refused"):
+        write(options_for(broker, mode), rows(5))
 
 
 def test_dedup_header_when_named_then_it_carries_the_ids(threaded_broker: ThreadedBroker) -> None:
-    plan = dataclasses.replace(plan_for(threaded_broker, WriteMode.TRANSACTION), dedup_header="x-id")
+    options = dataclasses.replace(options_for(threaded_broker, WriteMode.TRANSACTION), dedup_header="x-id")
 
-    write_task(plan, rows(3))
+    write(options, rows(3))
 
     messages = threaded_broker.call(lambda inner: inner.messages(QUEUE))
     assert len({message.headers["x-id"] for message in messages}) == 3
@@ -349,14 +360,15 @@ async def test_transaction_when_a_broker_that_drops_duplicates_refuses_it_then_r
     mode: WriteMode, count: int
 ) -> None:
     async with open_scripted_peer(listen=True) as peer:
-        plan = dataclasses.replace(plan_for_url(peer.url, mode), rules=RowRules(destination=QUEUE, headers={"x": "y"}))
+        rules = RowRules(destination=QUEUE, headers={"x": "y"})
+        options = dataclasses.replace(options_for_url(peer.url, mode), rules=rules)
         results: list[Written] = []
 
-        async def write() -> None:
-            results.append(await trio.to_thread.run_sync(write_task, plan, rows(count, per_batch=3)))
+        async def run() -> None:
+            results.append(await trio.to_thread.run_sync(write, options, rows(count, per_batch=3)))
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(write)
+            nursery.start_soon(run)
             refused = await refuse_transaction(peer)
             confirmed = await confirm_each(peer, count)
 

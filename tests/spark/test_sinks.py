@@ -12,6 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
 from trio_stomp.spark import StompDataSource
+from trio_stomp.spark.sink_writer import Written
 from trio_stomp.spark.sinks import TaskCommitted
 from trio_stomp.testing import Broker, QueuedMessage, ThreadedBroker
 
@@ -151,9 +152,9 @@ def test_stream_when_its_batch_is_run_again_then_the_ids_are_the_same(
 
 SCHEMA = StructType([StructField("body", StringType())])
 MESSAGES: list[WriterCommitMessage | None] = [
-    TaskCommitted(partition=0, rows=5, repeated=False),
+    TaskCommitted(written=Written(rows=5)),
     None,
-    TaskCommitted(partition=2, rows=6, repeated=True),
+    TaskCommitted(written=Written(rows=6, repeated=True)),
 ]
 
 

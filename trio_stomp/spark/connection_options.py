@@ -57,16 +57,16 @@ class ConnectionOptions:
     """
 
     urls: tuple[str, ...]
-    login: str | None = None
-    passcode: str | None = field(default=None, repr=False)
-    vhost: str | None = None
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    connect_timeout: float = _CONNECT_SECONDS
-    reconnect_timeout: float = _RECONNECT_SECONDS
-    heart_beat: float = _HEART_BEAT_SECONDS
-    tls_ca_file: str | None = None
-    tls_cert_file: str | None = None
-    tls_key_file: str | None = None
+    login: str | None
+    passcode: str | None = field(repr=False)
+    vhost: str | None
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    connect_timeout: float
+    reconnect_timeout: float
+    heart_beat: float
+    tls_ca_file: str | None
+    tls_cert_file: str | None
+    tls_key_file: str | None
 
     @classmethod
     def read(cls, reader: OptionReader) -> ConnectionOptions:

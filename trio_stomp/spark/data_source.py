@@ -12,7 +12,8 @@ from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOptionError
 from trio_stomp.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter
-from trio_stomp.spark.sinks import SinkOptions, batch_writer, stream_writer
+from trio_stomp.spark.sink_writer import SinkOptions
+from trio_stomp.spark.sinks import batch_writer, stream_writer
 from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import WithoutAdmissionControl, stream_reader

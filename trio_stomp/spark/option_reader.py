@@ -9,6 +9,7 @@ import difflib
 import enum
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 __all__ = ["OptionError", "OptionReader", "UnknownOptionError"]
@@ -234,15 +235,18 @@ class OptionReader:
                 return member
         raise _wrong(name, " or ".join(str(member.value) for member in kind), repr(value))
 
-    def headers(self, name: str, *, secret: bool = False) -> dict[str, str]:
+    def headers(
+        self, name: str, *, secret: bool = False, reserved: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, str]:
         """Read headers from a JSON object of strings. Names of options lose their case, so they could not hold headers.
 
         Args:
             name: The option.
             secret: Whether no error may show its value.
+            reserved: The headers that must not be among them, and for each what to do instead.
 
         Raises:
-            OptionError: It is not such an object.
+            OptionError: It is not such an object, or has a header that is reserved.
         """
         value = self._take(name)
         if value is None:
@@ -256,6 +260,8 @@ class OptionReader:
         if len(headers) < len(pairs):
             expected = 'a JSON object of text, such as {"x-expires": "60000"}'
             raise _wrong(name, expected, "something else, which is not shown" if secret else repr(value))
+        for header in sorted(headers.keys() & reserved.keys()):
+            raise OptionError(f"the option {name!r} has the header {header!r}; {reserved[header]}")
         return headers
 
     # --- the end --------------------------------------------------------------------------------------------------

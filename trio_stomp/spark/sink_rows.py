@@ -37,19 +37,18 @@ _CONTENT_TYPE_HEADER: Final = "content-type"
 Pairs = Sequence[tuple[str, str]]
 
 
-def check_columns(schema: StructType, *, destination: str | None, dedup_id_column: str) -> None:
+def check_columns(schema: StructType, rules: RowRules) -> None:
     """Check the columns of a DataFrame for the sink.
 
     Args:
         schema: The columns of the DataFrame.
-        destination: The option ``destination``, which replaces the column.
-        dedup_id_column: The name of the column with the ids for duplicate detection.
+        rules: How its rows become messages.
 
     Raises:
         ValueError: A column is missing, unknown or of another type; the message names it.
     """
     names = {BODY: BODY, DESTINATION: DESTINATION, CONTENT_TYPE: CONTENT_TYPE, HEADERS: HEADERS}
-    names[dedup_id_column] = DEDUP_ID
+    names[rules.dedup_id_column] = DEDUP_ID
     unknown = [name for name in schema.fieldNames() if name not in names]
     if unknown:
         raise ValueError(_refused(unknown, list(names)))
@@ -62,7 +61,7 @@ def check_columns(schema: StructType, *, destination: str | None, dedup_id_colum
     if BODY not in present:
         msg = f"the sink needs a column 'body' of {_TYPES[BODY]}, got {_listed(schema)}; to_json(struct(...)) makes one"
         raise ValueError(msg)
-    if destination is None and DESTINATION not in present:
+    if rules.destination is None and DESTINATION not in present:
         msg = "no destination: set the option 'destination' or add a STRING column 'destination'"
         raise ValueError(msg)
 
@@ -103,7 +102,7 @@ class RowRules:
 
     destination: str | None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    dedup_id_column: str = "dedup_id"
+    dedup_id_column: str = DEDUP_ID
 
 
 class Messages:

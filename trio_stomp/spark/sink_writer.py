@@ -20,11 +20,11 @@ from __future__ import annotations
 import enum
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from pyarrow import RecordBatch
 
@@ -32,10 +32,12 @@ from trio_stomp.blocking import Client
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.client import OutgoingMessage
 from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
+from trio_stomp.spark.connection_options import ConnectionOptions
+from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
-from trio_stomp.spark.sink_rows import Messages, RowRules
+from trio_stomp.spark.sink_rows import DEDUP_ID, Messages, RowRules
 
-__all__ = ["TaskPlan", "WriteMode", "Written", "write_task"]
+__all__ = ["SinkOptions", "WriteMode", "Written", "write_task"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
@@ -49,9 +51,28 @@ _PREFIXES: Final = ("/queue/", "/topic/")
 # The header that makes a destination a queue of Artemis without a prefix.
 _ROUTING: Final = "destination-type"
 
+# Measured: the best is between 500 and 2000 on all brokers, enough to hide the round-trip time.
+_RECEIPT_WINDOW: Final = 1_000
+_IN_FLIGHT_BYTES: Final = 16 * 1024**2
+# The broker also keeps a transaction in memory.
+_TRANSACTION_BYTES: Final = 256 * 1024**2
+_PERSISTENT: Final = "persistent"
+# Headers of SEND that the sink sets, or that belong to receipts and transactions.
+_RESERVED: Final = {
+    "destination": "use the option or the column 'destination'",
+    **dict.fromkeys(("content-length", "receipt", "transaction"), "the sink sets it itself"),
+}
 _REFUSED: Final = "the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s"
 
 T = TypeVar("T")
+
+
+class BlockingConnection(Protocol):
+    """How a task reaches its broker."""
+
+    def dial_blocking(self) -> AbstractContextManager[Client]:
+        """Connect, for the length of a block."""
+        ...
 
 
 class WriteMode(enum.Enum):
@@ -70,30 +91,76 @@ class WriteMode(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPlan:
-    """The work of a task.
+class SinkOptions:
+    """The options of a sink. They are pickled for the tasks, so this holds only data.
 
     Attributes:
-        dial: Connects, for the length of a block.
+        connection: How to reach the broker.
         rules: How rows become messages.
-        mode: One transaction, receipts, or what is faster on the broker.
-        scope: The beginning of the ids of this task: the same in each attempt, and different from all other tasks.
-        dedup_ids: How to make ids for rows without one.
-        dedup_header: The header for the ids; None: that of the broker.
+        mode: One transaction for each task, receipts, or what is faster on the broker.
         receipt_window: How many rows may await their RECEIPT.
         in_flight_bytes: How many bytes their bodies may have in total.
         transaction_bytes: How much memory the rows of one transaction may take.
+        dedup_ids: How to make ids for rows without one.
+        dedup_header: The header for the ids; None: that of the broker.
     """
 
-    dial: Callable[[], AbstractContextManager[Client]]
+    connection: BlockingConnection
     rules: RowRules
     mode: WriteMode
-    scope: str
-    dedup_ids: DedupIds
-    dedup_header: str | None
     receipt_window: int
     in_flight_bytes: int
     transaction_bytes: int
+    dedup_ids: DedupIds
+    dedup_header: str | None
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Read the options of ``df.write`` or ``df.writeStream``.
+
+        Raises:
+            OptionError: An option is missing, unknown or invalid.
+        """
+        reader = OptionReader(options)
+        if reader.has("path"):
+            msg = "a destination is no path: use .option('destination', ...).save() or .start(), without an argument"
+            raise OptionError(msg)
+        headers = reader.headers("sendHeaders", reserved=_RESERVED)
+        persistent = reader.flag(_PERSISTENT, default=True)
+        if persistent:
+            # RabbitMQ loses a message with persistent:false if there is no consumer, so the header is omitted.
+            headers = {_PERSISTENT: "true"} | headers
+        made = cls(
+            connection=ConnectionOptions.read(reader),
+            rules=RowRules(
+                destination=reader.text("destination"),
+                headers=headers,
+                dedup_id_column=reader.text("dedupIdColumn") or DEDUP_ID,
+            ),
+            mode=reader.choice("writeMode", WriteMode, WriteMode.AUTO),
+            receipt_window=reader.whole("receiptWindow", _RECEIPT_WINDOW),
+            in_flight_bytes=reader.size("maxInFlightBytes", _IN_FLIGHT_BYTES),
+            transaction_bytes=reader.size("maxTransactionBytes", _TRANSACTION_BYTES),
+            dedup_ids=reader.choice("dedupIds", DedupIds, DedupIds.CONTENT),
+            dedup_header=reader.text("dedupHeader"),
+        )
+        reader.refuse_unknown("the STOMP sink")
+        return made
+
+    def left_behind(self, confirmed: str) -> str:
+        """Return the message about rows that a failed write has left at the broker.
+
+        Args:
+            confirmed: How many, as text.
+        """
+        tasks = f"{confirmed}; these stay where they were sent, STOMP takes nothing back"
+        if self.mode is WriteMode.TRANSACTION:
+            tasks += "; tasks that failed before COMMIT have left nothing"
+        else:
+            tasks += "; of tasks that failed, some rows may be there"
+        if self.dedup_ids is DedupIds.NONE:
+            return f"{tasks}; running it again sends them a second time"
+        return f"{tasks}; a stream that is run again sends them with the same ids"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +176,12 @@ class Written:
     repeated: bool = False
 
 
-def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
+def write_task(options: SinkOptions, scope: str, batches: Iterator[RecordBatch]) -> Written:
     """Send the rows of a task and wait until the broker has confirmed each.
 
     Args:
-        plan: Where to send them, and how.
+        options: Where to send them, and how.
+        scope: The beginning of the ids of this task: the same in each attempt, and different from all other tasks.
         batches: The rows, which Spark passes only once.
 
     Returns:
@@ -132,16 +200,16 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
     if first is None:
         return Written(rows=0)
     rows = _Rows(first, batches)
-    if plan.mode is WriteMode.TRANSACTION:
-        may_repeat = plan.dedup_ids is not DedupIds.NONE
-        return _persistently(partial(_write_in_one_transaction, plan, rows), may_repeat=may_repeat)
-    with plan.dial() as client:
-        _warn_of_topic(plan, client)
-        messages = _messages(plan, client)
-        if plan.mode is WriteMode.AUTO and client.profile.confirms_in_bulk:
-            repeated = _send_in_transactions(plan, client, messages, rows)
+    if options.mode is WriteMode.TRANSACTION:
+        may_repeat = options.dedup_ids is not DedupIds.NONE
+        return _persistently(partial(_write_in_one_transaction, options, scope, rows), may_repeat=may_repeat)
+    with options.connection.dial_blocking() as client:
+        _warn_of_topic(options, client)
+        messages = _messages(options, scope, client)
+        if options.mode is WriteMode.AUTO and client.profile.confirms_in_bulk:
+            repeated = _send_in_transactions(options, client, messages, rows)
         else:
-            _send_with_receipts(plan, client, _chunks(messages, rows))
+            _send_with_receipts(options, client, _chunks(messages, rows))
             repeated = False
     return Written(rows=messages.rows, repeated=repeated)
 
@@ -197,10 +265,11 @@ class _Rows:
         return batch
 
 
-def _warn_of_topic(plan: TaskPlan, client: Client) -> None:
+def _warn_of_topic(options: SinkOptions, client: Client) -> None:
     """Warn if the rows may go to a topic by mistake: Artemis drops what is sent to one without a subscriber."""
-    destination = plan.rules.destination
-    is_plain = destination is not None and not destination.startswith(_PREFIXES) and _ROUTING not in plan.rules.headers
+    rules = options.rules
+    destination = rules.destination
+    is_plain = destination is not None and not destination.startswith(_PREFIXES) and _ROUTING not in rules.headers
     if is_plain and client.profile.name == ARTEMIS.name:
         logger.warning(
             "the option 'destination' is %r, without /queue/ or /topic/ in front: unless it is configured otherwise, "
@@ -209,36 +278,36 @@ def _warn_of_topic(plan: TaskPlan, client: Client) -> None:
         )
 
 
-def _messages(plan: TaskPlan, client: Client) -> Messages:
+def _messages(options: SinkOptions, scope: str, client: Client) -> Messages:
     # Each attempt starts with a new maker, so that the ids are the same.
-    header = plan.dedup_header or client.profile.stable_id_header
-    return Messages(plan.rules, header, new_id_maker(plan.dedup_ids, plan.scope))
+    header = options.dedup_header or client.profile.stable_id_header
+    return Messages(options.rules, header, new_id_maker(options.dedup_ids, scope))
 
 
-def _write_in_one_transaction(plan: TaskPlan, rows: _Rows) -> Written:
-    rows.keep_bytes = plan.transaction_bytes
-    with plan.dial() as client:
-        _warn_of_topic(plan, client)
-        messages = _messages(plan, client)
-        refused = _transact(plan, client, _chunks(messages, rows))
+def _write_in_one_transaction(options: SinkOptions, scope: str, rows: _Rows) -> Written:
+    rows.keep_bytes = options.transaction_bytes
+    with options.connection.dial_blocking() as client:
+        _warn_of_topic(options, client)
+        messages = _messages(options, scope, client)
+        refused = _transact(options, client, _chunks(messages, rows))
     if refused is None:
         return Written(rows=messages.rows)
     logger.warning(_REFUSED, refused)
-    with plan.dial() as client:
-        messages = _messages(plan, client)
-        _send_with_receipts(plan, client, _chunks(messages, rows))
+    with options.connection.dial_blocking() as client:
+        messages = _messages(options, scope, client)
+        _send_with_receipts(options, client, _chunks(messages, rows))
     return Written(rows=messages.rows, repeated=True)
 
 
-def _send_in_transactions(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> bool:
+def _send_in_transactions(options: SinkOptions, client: Client, messages: Messages, rows: _Rows) -> bool:
     """Send each chunk of rows in a transaction of its own; return whether the broker already had some of them."""
     chunks = _chunks(messages, rows)
     for chunk in chunks:
-        refused = _persistently(partial(_transact, plan, client, [chunk]))
+        refused = _persistently(partial(_transact, options, client, [chunk]))
         if refused is not None:
             logger.warning(_REFUSED, refused)
             # The chunks that follow may have been sent before, too, and each refusal costs a connection.
-            _send_with_receipts(plan, client, itertools.chain([chunk], chunks))
+            _send_with_receipts(options, client, itertools.chain([chunk], chunks))
             return True
     return False
 
@@ -247,22 +316,22 @@ def _chunks(messages: Messages, rows: _Rows) -> Iterator[list[OutgoingMessage]]:
     return (chunk for batch in rows for chunk in messages.chunks(batch))
 
 
-def _send_with_receipts(plan: TaskPlan, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> None:
-    with client.publisher(plan.receipt_window, max_in_flight_bytes=plan.in_flight_bytes) as publisher:
+def _send_with_receipts(options: SinkOptions, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> None:
+    with client.publisher(options.receipt_window, max_in_flight_bytes=options.in_flight_bytes) as publisher:
         for chunk in chunks:
             publisher.send_many(chunk)
 
 
-def _transact(plan: TaskPlan, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> BrokerError | None:
+def _transact(options: SinkOptions, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> BrokerError | None:
     """Send all or nothing; return the ERROR if the broker refused because it already has some of them."""
-    drops_duplicates = (plan.dedup_header or client.profile.stable_id_header) == _DROPPED_BY_BROKER
+    drops_duplicates = (options.dedup_header or client.profile.stable_id_header) == _DROPPED_BY_BROKER
     with client.transaction() as transaction:
         for chunk in chunks:
             transaction.send_many(chunk)
         try:
             transaction.commit()
         except BrokerError as error:
-            if not drops_duplicates or plan.dedup_ids is DedupIds.NONE:
+            if not drops_duplicates or options.dedup_ids is DedupIds.NONE:
                 raise
             return error
     return None
