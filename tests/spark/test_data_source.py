@@ -71,6 +71,17 @@ WRONG_VALUES = [
         ({"subscribeHeaders": each}, f'a JSON object of text, such as {{"x-expires": "60000"}}, got {each!r}')
         for each in ("{", "[1]", '{"a": "1", "a": "2"}', '{"a": 1}')
     ),
+    (
+        {"subscribeHeaders": '{"destination": "/queue/b"}'},
+        "'subscribeHeaders' has the header 'destination'; use the option 'subscribe'",
+    ),
+    *(
+        (
+            {"subscribeHeaders": f'{{"x-priority": "5", "{name}": "1"}}'},
+            f"'subscribeHeaders' has the header '{name}'; the source sets it itself",
+        )
+        for name in ("ack", "content-length", "id", "receipt", "transaction")
+    ),
     *(
         ({"subscribe": each}, "'subscribe' must be a destination, or a JSON array of different ones such as")
         for each in ("[", "[]", '["/queue/a", 1]', '["/queue/a", "/queue/a"]', '[""]', "[[]]")

@@ -34,6 +34,11 @@ _SPOOL_SECONDS: Final = 10.0
 # RabbitMQ confirms an ACK before it is safe. When it was killed, it delivered messages again 19 s after it had
 # confirmed them. Others do when a mirror takes over. Ids whose ACK is in doubt are kept anyway; see `recent_ids`.
 _WINDOW: Final = Window(rows=500_000, seconds=3600.0)
+# Headers of SUBSCRIBE that the source sets, or that belong to receipts and transactions.
+_RESERVED: Final = {
+    "destination": "use the option 'subscribe'",
+    **dict.fromkeys(("ack", "content-length", "id", "receipt", "transaction"), "the source sets it itself"),
+}
 _HEADER: Final = "header:"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _DIGEST_BYTES: Final = 4
@@ -140,7 +145,7 @@ class IntakeOptions:
         return cls(
             connection=connection or ConnectionOptions.read(reader),
             destinations=destinations_of(reader),
-            subscribe_headers=tuple(reader.headers("subscribeHeaders").items()),
+            subscribe_headers=tuple(reader.headers("subscribeHeaders", reserved=_RESERVED).items()),
             selector=reader.text("selector"),
             spool=SpoolLocation.of(
                 reader.required("spoolLocation", "/data/spool/flights"), reader.headers("spoolOptions").items()
