@@ -50,8 +50,8 @@ def _explained(error: ModuleNotFoundError) -> ImportError:
 try:
     from trio_stomp.spark.executor_receivers import ReceiversFailed, receivers
     from trio_stomp.spark.lease import SpoolTaken
-    from trio_stomp.spark.lone_receiver import run_receiver
     from trio_stomp.spark.option_reader import OptionError
+    from trio_stomp.spark.receiver import run_receiver
     from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
     from trio_stomp.spark.spool_care import CareReport, DestinationStatus, SpoolStatus, care, status
     from trio_stomp.spark.spool_store import SpoolError

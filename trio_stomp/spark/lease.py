@@ -82,7 +82,7 @@ class Lease:
         is_renewed = False
         while True:
             name = max((each.name for each in self._store.objects(_FOLDER)), default="")
-            said = self._said(name)
+            said = _said(self._store, name)
             if said is not None and said.get("token") == self._token:
                 # The answer of the store was lost.
                 return _number_of(name)
@@ -109,16 +109,6 @@ class Lease:
             # They say nothing any more.
             with suppress(SpoolError):
                 self._store.delete(older)
-
-    def _said(self, name: str) -> dict[str, object] | None:
-        """What a lease says; empty if it is damaged, None if there is none."""
-        if not name:
-            return None
-        try:
-            found = self._store.get_json(name)
-        except SpoolDamaged:
-            return {}
-        return dict(found) if isinstance(found, dict) else {}
 
     def _refusal(self, said: dict[str, object]) -> str:
         return (
@@ -181,7 +171,7 @@ class Lease:
     def _check(self, leases: Sequence[str]) -> None:
         newest = leases[-1] if leases else ""
         if _number_of(newest) > self._number:
-            raise SpoolTaken(self._refusal(self._said(newest) or {}))
+            raise SpoolTaken(self._refusal(_said(self._store, newest) or {}))
 
     def release(self) -> None:
         """Give it back. The object stays, so that numbers only grow."""
@@ -206,14 +196,19 @@ def owner_of(store: SpoolStore, listing: Listing) -> str | None:
     Raises:
         SpoolError: The spool cannot be read.
     """
-    if not listing.leases:
+    said = _said(store, listing.leases[-1] if listing.leases else "")
+    return None if not said or _is_free(said) else _owner(said)
+
+
+def _said(store: SpoolStore, name: str) -> dict[str, object] | None:
+    """What a lease says; empty if it is damaged, None if there is none."""
+    if not name:
         return None
     try:
-        found = store.get_json(listing.leases[-1])
+        found = store.get_json(name)
     except SpoolDamaged:
-        return None
-    said: dict[str, object] = {**found} if isinstance(found, dict) else {}
-    return None if not said or _is_free(said) else _owner(said)
+        return {}
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def _is_free(said: dict[str, object]) -> bool:

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,14 +19,25 @@ from anyio.from_thread import BlockingPortal
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.runtime import current_time
+from trio_stomp.spark.connection_options import Connection
 from trio_stomp.spark.intake import Intake, was_idle
-from trio_stomp.spark.intake_options import IntakeOptions
+from trio_stomp.spark.intake_options import STREAM, IntakeOptions
+from trio_stomp.spark.option_reader import OptionReader
 from trio_stomp.spark.process_identity import process_identity
 from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, read_status, write_status
 from trio_stomp.spark.segments import Listing, find_spool, list_spool, mark_spool, new_shard
 from trio_stomp.spark.spool_store import SpoolError, SpoolSilent, SpoolStore
 
-__all__ = ["IDLE_SECONDS", "GracefulStop", "NoReport", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
+__all__ = [
+    "IDLE_SECONDS",
+    "GracefulStop",
+    "NoReport",
+    "ReceiverOptions",
+    "ReceiverThread",
+    "Report",
+    "receive",
+    "run_receiver",
+]
 
 T = TypeVar("T")
 
@@ -109,6 +120,45 @@ async def receive(
         raise
     finally:
         await receiver.leave(ReceiverState.ENDED)  # noqa: ASYNC102  # say() inside it is shielded
+
+
+async def run_receiver(
+    options: Mapping[str, str],
+    *,
+    connection: Connection | None = None,
+    report: Report | None = None,
+    working: Callable[[], AbstractContextManager[object]] = nullcontext,
+    idle: float = IDLE_SECONDS,
+    max_rows: int | None = None,
+) -> None:
+    """Receive into a spool until canceled, or until `max_rows` is reached.
+
+    A query reads the rows if it has the same ``subscribe`` and ``spoolLocation``, and ``receivers`` is 0.
+
+    Args:
+        options: The options of the streaming source that concern receiving.
+        connection: How to connect to the broker; None: as the options say.
+        report: Receives the progress. The status in the spool contains it too.
+        working: Entered around the work on a connection. If it cancels its block, the receiver ends gracefully: it
+            unsubscribes and disconnects.
+        idle: After how many seconds without a message to report that the destination is idle.
+        max_rows: The receiver ends after this number of rows; None: no limit.
+
+    Raises:
+        OptionError: An option is missing, unknown, or wrong.
+        ConnectError: The broker cannot be reached.
+        ConnectionLost: The broker was unreachable for longer than ``reconnectTimeoutMs``.
+        BrokerError: The broker refused the connection or the subscription.
+        OperationTimeout: The broker did not confirm an ACK within ``reconnectTimeoutMs``.
+        SpoolError: The spool cannot be used.
+
+    Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
+    """
+    reader = OptionReader(options)
+    intake = IntakeOptions.read(reader, connection)
+    reader.refuse_unknown("a receiver")
+    told = ReceiverOptions(intake=intake, use=STREAM, idle=idle, max_rows=max_rows)
+    await receive(told, report, working=working)
 
 
 async def _ask(call: Callable[[], T], options: IntakeOptions) -> T:

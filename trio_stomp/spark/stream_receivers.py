@@ -14,7 +14,7 @@ from trio_stomp.spark.receiver import IDLE_SECONDS, ReceiverOptions, ReceiverThr
 from trio_stomp.spark.receiver_process import ReceiverProcess
 from trio_stomp.spark.stream_options import StreamOptions
 
-__all__ = ["STREAM", "Progress", "QueryReceivers"]
+__all__ = ["Progress", "QueryReceivers"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 _STOP_SECONDS: Final = 5.0

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.concise_errors import ConciseErrors
+from trio_stomp.spark.intake_options import STREAM
 from trio_stomp.spark.lease import Lease, SpoolTaken
 from trio_stomp.spark.planner import Planner, SpoolReplaced, refuse_other_spool
 from trio_stomp.spark.pyspark_versions import (
@@ -40,7 +41,7 @@ from trio_stomp.spark.spark_schema import refuse_other
 from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_offsets import Offset, Offsets, checked, offset_of
 from trio_stomp.spark.stream_options import SpoolTransport, Start, StreamOptions
-from trio_stomp.spark.stream_receivers import STREAM, QueryReceivers
+from trio_stomp.spark.stream_receivers import QueryReceivers
 
 __all__ = ["StompStreamReader", "WithoutAdmissionControl", "stream_reader"]
 
