@@ -190,22 +190,17 @@ class Outcome:
 
     Attributes:
         before: Memory before it, in bytes.
-        samples: Seconds and memory while it went on.
+        peak: The most memory that it took, in bytes.
         sent: Bytes that the clients sent.
         errors: The ERROR frames that came, shortened.
         served: Whether another client was served after it.
     """
 
-    before: int = 0
-    samples: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    before: int
+    peak: int
     sent: int = 0
     errors: set[str] = field(default_factory=set[str])
     served: bool = False
-
-    @property
-    def peak(self) -> int:
-        """The most memory that it took."""
-        return max((memory for _, memory in self.samples), default=self.before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +290,8 @@ async def run_floods(
     floods: Sequence[Flood], broker: RunningBroker, *, seconds: float, until: str | None = None
 ) -> Outcome:
     """Let floods loose on a broker, all at once, for some seconds or until an ERROR names a limit."""
-    outcome = Outcome(before=broker.memory)
+    before = broker.memory
+    outcome = Outcome(before=before, peak=before)
     started = time.monotonic()
     async with trio.open_nursery() as nursery:
         for flood in floods:
@@ -306,7 +302,7 @@ async def run_floods(
                 nursery.start_soon(_client, publishing, 0, broker, outcome)
         while time.monotonic() - started < seconds and until not in outcome.errors:
             await trio.sleep(0.05)
-            outcome.samples.append((time.monotonic() - started, broker.memory))
+            outcome.peak = max(outcome.peak, broker.memory)
         # The connections are still open: what they hold is held.
         nursery.cancel_scope.cancel()
     await _check_service(broker, outcome)
