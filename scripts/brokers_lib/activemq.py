@@ -1,7 +1,6 @@
 """ActiveMQ Classic: its jars from Maven Central, run without the distribution around them."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -59,19 +58,12 @@ class ActiveMQ(Broker):
     def install(self) -> None:
         """Download the jars that `activemq-pom.xml` names."""
         install.java(self.settings.java)
-        pom = LIBRARY / "activemq-pom.xml"
-        # A copy of the list that the jars came from: a changed list downloads anew.
-        complete = self.library / "complete.xml"
-        if not complete.exists() or complete.read_bytes() != pom.read_bytes():
-            install.maven(
-                "copy-dependencies",
-                f"--file={pom}",
-                f"-Dactivemq.version={ACTIVEMQ_VERSION}",
-                "-DincludeScope=runtime",
-                f"-DoutputDirectory={self.library}",
-                purpose=f"fetching ActiveMQ Classic {ACTIVEMQ_VERSION}",
-            )
-            shutil.copyfile(pom, complete)
+        install.jars(
+            LIBRARY / "activemq-pom.xml",
+            f"activemq.version={ACTIVEMQ_VERSION}",
+            self.library,
+            purpose=f"fetching ActiveMQ Classic {ACTIVEMQ_VERSION}",
+        )
         java_programs.build(self.settings, "JmsResponder", self.responder, self.library, {"jms": "jakarta.jms"})
 
     def jms_responder(self) -> list[str]:

@@ -75,10 +75,6 @@ class Broker(ABC):
     def launch(self) -> None:
         """Start the processes, without waiting for anything."""
 
-    @abstractmethod
-    def template_values(self) -> dict[str, object]:
-        """What the templates of the configuration need."""
-
     @property
     def logs(self) -> tuple[Path, ...]:
         """The files that tell what went wrong."""

@@ -114,6 +114,27 @@ def java(chosen: str | None) -> str:
     raise SystemExit(f"brokers: no Java {OLDEST_JAVA} was found, even after it was installed; set TRIO_STOMP_JAVA")
 
 
+def jars(pom: Path, version: str, folder: Path, *, purpose: str) -> None:
+    """Download the jars that a pom names; quick and silent where they are.
+
+    Args:
+        pom: The pom.
+        version: The property of the pom with the version, and its value.
+        folder: Where they go.
+        purpose: For the person who waits.
+
+    Raises:
+        SystemExit: Maven is missing and cannot be installed, or it failed.
+    """
+    # A copy of the list that the jars came from: a changed list downloads anew.
+    complete = folder / "complete.xml"
+    if complete.exists() and complete.read_bytes() == pom.read_bytes():
+        return
+    options = [f"--file={pom}", f"-D{version}", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    maven("copy-dependencies", *options, purpose=purpose)
+    shutil.copyfile(pom, complete)
+
+
 def maven(goal: str, *arguments: str, purpose: str) -> None:
     """Run a goal of Maven's dependency plugin, which downloads from Maven Central and checks what it got.
 

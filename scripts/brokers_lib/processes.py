@@ -38,7 +38,7 @@ class Daemon:
             return None
         return int(number) if _started_at(int(number)) == started else None
 
-    def spawn(self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, output: Path) -> int:
+    def spawn(self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, output: Path) -> None:
         """Start the process in a session of its own, so that nothing sent to our terminal reaches it."""
         with output.open("ab") as log:
             process = subprocess.Popen(
@@ -53,7 +53,6 @@ class Daemon:
         # The process is meant to outlive us: without this the interpreter warns that it is still running.
         process.returncode = 0
         self.pid_file.write_text(f"{process.pid} {_started_at(process.pid)}\n", encoding="utf-8")
-        return process.pid
 
     def stop(self) -> bool:
         """End the process in order, or by force where that takes too long. Tells whether there was one."""

@@ -1,7 +1,6 @@
 """Spring's simple broker: a small application of our own, with what it needs from Maven Central."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,27 +33,16 @@ class Spring(Broker):
     def install(self) -> None:
         """Download the jars that `spring-pom.xml` names, and compile the application."""
         install.java(self.settings.java)
-        pom = LIBRARY / "spring-pom.xml"
-        # A copy of the list that the jars came from: a changed list downloads anew.
-        complete = self.library / "complete.xml"
-        if not complete.exists() or complete.read_bytes() != pom.read_bytes():
-            install.maven(
-                "copy-dependencies",
-                f"--file={pom}",
-                f"-Dspring.version={SPRING_VERSION}",
-                "-DincludeScope=runtime",
-                f"-DoutputDirectory={self.library}",
-                purpose=f"fetching Spring {SPRING_VERSION}",
-            )
-            shutil.copyfile(pom, complete)
+        install.jars(
+            LIBRARY / "spring-pom.xml",
+            f"spring.version={SPRING_VERSION}",
+            self.library,
+            purpose=f"fetching Spring {SPRING_VERSION}",
+        )
         java_programs.build(self.settings, "SpringBroker", self.classes, self.library)
 
     def configure(self) -> None:
         """All of it is in the program."""
-
-    def template_values(self) -> dict[str, object]:
-        """There are no templates."""
-        return {}
 
     def launch(self) -> None:
         """Start the application."""
