@@ -27,7 +27,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import resource
 import select
 import socket
 import sys
@@ -35,6 +34,7 @@ import threading
 import time
 from typing import Final
 
+from benchmarks.order import allow_files
 from benchmarks.payload import message
 
 __all__ = ["main"]
@@ -45,7 +45,6 @@ _CHUNK_BYTES: Final = 256 * 1024
 _SHARED_BYTES: Final = 128 * 1024
 # A window is filled up when this part of it is free: a send for each ACK would make the peer the slower side.
 _WINDOW_PART: Final = 8
-_FILES: Final = 4096
 _TICK_SECONDS: Final = 0.001
 # stompman waits, where a connection has lasted for less than a second.
 _PARTING_SECONDS: Final = 1.2
@@ -297,8 +296,7 @@ def _accept(server: socket.socket, seen: list[Seen], beating: list[socket.socket
 
 def main() -> None:
     """Listen, and report when asked to."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    allow_files()
     server = socket.create_server(("127.0.0.1", 0), backlog=2048)
     seen: list[Seen] = []
     beating: list[socket.socket] = []

@@ -31,9 +31,11 @@ from benchmarks.payload import message
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Run", "ThrottlingProxy", "main", "session", "table"]
+__all__ = ["SETTINGS", "Run", "ThrottlingProxy", "main", "table"]
 
 COUNTS: Final = (1, 2, 4, 8)
+# A query counts its rows by its progress reports.
+SETTINGS: Final = {"spark.driver.memory": "1g", "spark.sql.streaming.numRecentProgressUpdates": "10000"}
 # Messages per second for each connection.
 RATE: Final = 2000
 _SECONDS: Final = 20
@@ -129,30 +131,6 @@ class Run:
     load: float
 
 
-def session(folder: str, master: str) -> SparkSession:
-    """A session for one measurement after another."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  # the proxy needs no Spark
-
-    from trio_stomp.spark import StompDataSource  # noqa: PLC0415  # see above
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master(master).appName("scaling")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("OFF")
-    made.dataSource.register(StompDataSource)
-    return made
-
-
 def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds: int) -> Run:
     """Let receivers take what a throttled broker gives in some seconds, and time it.
 
@@ -160,7 +138,7 @@ def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds
         TimeoutError: It takes too long.
         RuntimeError: Too few batches to time.
     """
-    from trio_stomp.spark import receivers as receiving  # noqa: PLC0415  # see above
+    from trio_stomp.spark import receivers as receiving  # noqa: PLC0415  # the proxy needs no Spark
 
     each = RATE * seconds
     options = {
@@ -176,22 +154,23 @@ def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds
     query = writing.start()
     until = time.monotonic() + _PATIENCE
 
+    def pause(come: str) -> None:
+        failure = query.exception()
+        if failure is not None:
+            raise failure
+        if time.monotonic() > until:
+            raise TimeoutError(f"{come} after {_PATIENCE:g} s")
+        time.sleep(_POLL_SECONDS)
+
     def taken(least: float) -> tuple[int, float]:
         """Wait for `least` rows, and return the number of rows and the time."""
-        while True:
-            failure = query.exception()
-            if failure is not None:
-                raise failure
-            count = sum(progress["numInputRows"] for progress in query.recentProgress)
-            if count >= least:
-                return count, time.monotonic()
-            if time.monotonic() > until:
-                raise TimeoutError(f"{count} of {least:.0f} rows after {_PATIENCE:g} s")
-            time.sleep(_POLL_SECONDS)
+        while (count := sum(progress["numInputRows"] for progress in query.recentProgress)) < least:
+            pause(f"{count} of {least:.0f} rows")
+        return count, time.monotonic()
 
     # The query starts first, and finds an empty spool.
-    while not list(Path(options["spoolLocation"]).glob("*/stream/query.json")):
-        time.sleep(_POLL_SECONDS)
+    while not list(Path(options["spoolLocation"]).glob("*/stream/lease/*.json")):
+        pause("the query has not opened its spool")
     with receiving(spark, options, count=receivers):
         # Receivers start and end one after the other; in between, all of them receive.
         before, begun = taken(_FROM * receivers * each)
@@ -218,6 +197,8 @@ def table(runs: Sequence[Run]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure all, and print the table; returns 0 if the growth is nearly linear."""
+    from benchmarks.spark_session import open_session  # noqa: PLC0415  # see above
+
     parser = argparse.ArgumentParser(prog="python -m benchmarks.receiver_scaling", description=__doc__)
     parser.add_argument("--seconds", type=int, default=_SECONDS, help="how long each one lasts; default: %(default)s")
     parser.add_argument("--counts", default=",".join(map(str, COUNTS)), help="how many receivers; default: %(default)s")
@@ -230,7 +211,7 @@ def main(arguments: Sequence[str]) -> int:
         folder = str(Path(temporary).resolve())
         proxy = ThrottlingProxy(peer.port, RATE * size)
         master: str = given.master or f"local[{max(counts) + 2},4]"
-        spark = session(folder, master)
+        spark = open_session(folder, master, SETTINGS)
         for count in counts:
             runs.append(measure(spark, proxy.port, folder, count, int(given.seconds)))
             print(f"{count} receivers: {runs[-1].rate:,.0f} rows/s", file=sys.stderr, flush=True)

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 
 from benchmarks.bench import Peer
-from benchmarks.receiver_scaling import session
+from benchmarks.receiver_scaling import SETTINGS
+from benchmarks.spark_session import open_session
+from benchmarks.spool_requests import put_segment
 from trio_stomp import Limits
 from trio_stomp.spark.intake_options import STREAM
-from trio_stomp.spark.segments import Segment, SegmentFormat, encoded
 from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import BrokerOptions, run_broker_in_thread
@@ -107,19 +108,8 @@ def _write_segment(store: SpoolStore, schema: pa.Schema, shard: str, first: int)
     numbers = range(first, first + _ROWS)
     broker = f"ID:broker.example.com-41613-1732486400-{shard}:1"
     rows = [{"body": b"x" * 200, "redelivered": False, "stable_id": f"{broker}:{number}"} for number in numbers]
-    octets = encoded(pa.RecordBatch.from_pylist(rows, schema=schema), SegmentFormat.ARROW)
-    now = int(time.time() * 1000)
     # All are suspect, as on brokers that do not mark what they deliver again; so all ids are read.
-    segment = Segment(
-        shard=shard,
-        first=first,
-        rows=_ROWS,
-        suspects=_ROWS,
-        size=octets.size,
-        time=now,
-        form=SegmentFormat.ARROW,
-    )
-    store.put(segment.name, octets, durable=False)
+    put_segment(store, pa.RecordBatch.from_pylist(rows, schema=schema), shard, first, suspects=_ROWS)
 
 
 def measure(spark: SparkSession, port: int, folder: Path, case: Case, messages: int) -> int:
@@ -198,13 +188,13 @@ def measure_bodies(folder: Path, count: int, size: int) -> dict[str, int]:
     with run_broker_in_thread(options=limits) as broker:
         given = {"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}
         # Each phase has workers of its own.
-        spark = session(str(folder), "local[1]")
+        spark = open_session(str(folder), "local[1]", SETTINGS)
         made = f"cast(repeat(cast(id % 10 as string), {size}) as binary) as body"
         bodies = spark.range(0, count, 1, 1).selectExpr(made)
         with _Watch() as sending:
             bodies.write.format("stomp").options(**given).option("destination", _QUEUE).mode("append").save()
         spark.stop()
-        spark = session(str(folder), "local[1]")
+        spark = open_session(str(folder), "local[1]", SETTINGS)
         rows = spark.readStream.format("stomp").options(**given).option("subscribe", _QUEUE)
         writing = rows.option("spoolLocation", str(folder / "spool")).load().writeStream.format("noop")
         with _Watch() as receiving:
@@ -234,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve()
         with Peer() as peer:
-            spark = session(str(folder), "local[2,4]")
+            spark = open_session(str(folder), "local[2,4]", SETTINGS)
             for number, case in enumerate(CASES):
                 found[case.name] = measure(spark, peer.port, folder / str(number), case, int(given.messages))
                 print(f"{case.name}: {found[case.name] >> 20} MiB", file=sys.stderr, flush=True)

@@ -30,7 +30,7 @@ from trio_stomp.spark.segments import Segment, SegmentFormat, encoded
 from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_offsets import Offsets
 
-__all__ = ["RECEIVERS", "Counts", "counts_of_a_batch", "main", "table"]
+__all__ = ["RECEIVERS", "Counts", "counts_of_a_batch", "main", "put_segment", "table"]
 
 RECEIVERS: Final = (1, 2, 4, 8, 32, 100)
 _ROWS: Final = 1000
@@ -207,12 +207,17 @@ def _write_segment(store: SpoolStore, shard: str, first: int, *, marks: bool) ->
         "seq": pa.array(numbers, pa.int64()),
         "stable_id": pa.array([f"{shard}-{number:012}-0123456789" for number in numbers]),
     }
-    octets = encoded(pa.record_batch(columns), SegmentFormat.ARROW)
+    put_segment(store, pa.record_batch(columns), shard, first, suspects=0 if marks else _ROWS)
+
+
+def put_segment(store: SpoolStore, rows: pa.RecordBatch, shard: str, first: int, *, suspects: int) -> None:
+    """Write rows as a receiver does."""
+    octets = encoded(rows, SegmentFormat.ARROW)
     segment = Segment(
         shard=shard,
         first=first,
-        rows=_ROWS,
-        suspects=0 if marks else _ROWS,
+        rows=rows.num_rows,
+        suspects=suspects,
         size=octets.size,
         time=int(time.time() * 1000),
         form=SegmentFormat.ARROW,

@@ -1,11 +1,11 @@
-"""trio_stomp, as its manual says to use it."""
+"""trio_stomp on Trio, as its manual says to use it; `ours_asyncio` runs the same code on asyncio."""
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
-import trio
+import anyio
 
 import trio_stomp
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
@@ -128,9 +128,9 @@ async def flooded(order: Order) -> NoReturn:
             async for _message in subscription:
                 pass
 
-    async with trio.open_nursery() as nursery:
+    async with anyio.create_task_group() as nursery:
         nursery.start_soon(drown)
-        await trio.sleep(order.warm_up)
+        await anyio.sleep(order.warm_up)
         await echo(order)
     raise AssertionError
 
@@ -181,7 +181,7 @@ def main() -> NoReturn:
     order = Order.from_argument()
     if order.scenario == "codec":
         codec(order)
-    trio.run(SCENARIOS[order.scenario], order)
+    anyio.run(SCENARIOS[order.scenario], order, backend="trio")
     raise AssertionError
 
 

@@ -170,8 +170,7 @@ async def tasks(order: Order) -> NoReturn:
                     meter.count += 1
                     taken[number] += 1
                     if meter.count >= meter.goal and meter.lap():
-                        mean = sum(taken) / order.count
-                        answer({**meter.result, "least": min(taken) / mean, "most": max(taken) / mean})
+                        answer({**meter.result, "least": min(taken) * order.count / sum(taken)})
 
         for number in range(order.count):
             nursery.start_soon(consume, number)
@@ -192,7 +191,7 @@ async def flow(order: Order) -> NoReturn:
                 early = collected_bytes()
             if count == order.limit:
                 grown = collected_bytes() - early
-                answer({"grown": float(grown), "held": float(early), "rate": count / (time.perf_counter() - begun)})
+                answer({"grown": float(grown), "rate": count / (time.perf_counter() - begun)})
     raise AssertionError
 
 

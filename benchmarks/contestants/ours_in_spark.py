@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
@@ -22,12 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.contestants.ours import connection
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
-from trio_stomp.spark import StompDataSource
+from benchmarks.spark_session import open_session
 from trio_stomp.testing import Broker, run_broker_in_thread
 
-__all__ = ["MODES", "main", "open_session"]
+__all__ = ["MASTER", "MODES", "SETTINGS", "main"]
 
 MODES: Final = ("receipt", "transaction")
+MASTER: Final = "local[2]"
+SETTINGS: Final = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 _ALERTS: Final = 100
 _ALERT_SECONDS: Final = 0.12
 # Its batch is over before the next one comes.
@@ -38,29 +37,6 @@ _EMPTY_BATCHES: Final = 12
 _LINGER: Final = 0.005
 _SPOOL_TIMES: Final = 5
 _POLL_SECONDS: Final = 0.02
-
-
-def open_session(folder: str) -> SparkSession:
-    """A session on two cores."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master("local[2]").appName("benchmark")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with warnings.catch_warnings():
-        # PySpark warns of a version of pandas that it may not know, and uses it for nothing here.
-        warnings.simplefilter("ignore")
-        session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(StompDataSource)
-    return session
 
 
 class Bench:
@@ -256,7 +232,7 @@ def main() -> NoReturn:
         if order.scenario == "consume":
             result = trio.run(consume, order, folder)
         else:
-            spark = open_session(folder)
+            spark = open_session(folder, MASTER, SETTINGS)
             result = SCENARIOS[order.scenario](Bench(order, spark, folder))
             spark.stop()
     answer(result)

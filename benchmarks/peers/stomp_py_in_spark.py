@@ -14,9 +14,10 @@ from pyspark.sql import functions as f
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.contestants.ours_in_spark import MODES, open_session
+from benchmarks.contestants.ours_in_spark import MASTER, MODES, SETTINGS
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
+from benchmarks.spark_session import open_session
 
 order = Order.from_argument()
 # Here the RECEIPT of a COMMIT comes before its messages are stored, so that it confirms none of them. The sink waits
@@ -85,7 +86,7 @@ def sender(order, mode):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    spark = open_session(folder)
+    spark = open_session(folder, MASTER, SETTINGS)
     body = f.lit(BODY.decode("ascii"))
     result = {}
     for mode in MODES:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
+
+import pytest
 
 from benchmarks.receiver_scaling import Run, ThrottlingProxy, table
 
@@ -52,3 +56,14 @@ def test_table_when_printed_then_it_says_how_nearly_linear_the_growth_is() -> No
     runs = [Run(receivers=1, rate=2000, load=0.5), Run(receivers=4, rate=7600, load=1.5)]
 
     assert table(runs).splitlines()[2:] == ["| 1 | 2,000 | 1.00 | 0.5 |", "| 4 | 7,600 | 0.95 | 1.5 |"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_run_when_small_then_it_prints_its_table() -> None:
+    command = [sys.executable, "-m", "benchmarks.receiver_scaling", "--seconds", "4", "--counts", "1"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    # Where the machine is busy, half of the rows may come in one batch.
+    assert "| 1 | " in done.stdout or "set more --seconds" in done.stderr, done.stderr
