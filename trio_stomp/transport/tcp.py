@@ -74,7 +74,7 @@ async def open_tcp(
 
     Cancellation: everything is closed.
     """
-    left = list(addresses)
+    left = addresses
     while (won := await _race(left, failed)) is not None:
         address, sock = won
         is_open = False
@@ -84,7 +84,7 @@ async def open_tcp(
         except OSError as error:
             # It was lost since. Some systems refuse to set options of such a socket.
             failed[address] = tcp_failure(error)
-            left = [each for each in left if each not in failed]
+            left = [each for each in addresses if each not in failed]
         else:
             return address, stream
         finally:
