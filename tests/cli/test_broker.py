@@ -39,7 +39,7 @@ def send(url: str, *arguments: str) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_broker_when_it_listens_then_serves_until_a_signal_ends_it_well(number: signal.Signals) -> None:
-    with running() as (process, line):
+    with running("--heart-beat", "1500ms") as (process, line):
         status = send(f"stomp://127.0.0.1:{port_in(line)}")
         process.send_signal(number)
         output, errors = process.communicate(timeout=120)
@@ -125,7 +125,8 @@ def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeyp
     [
         (("--origin", "*"), ExitCode.USAGE, "--origin"),
         (("--prefetch", "0"), ExitCode.USAGE, "--prefetch"),
-        (("--heart-beat", "inf"), ExitCode.USAGE, "seconds of at least 0"),
+        (("--heart-beat", "inf"), ExitCode.USAGE, "expected a number"),
+        (("--heart-beat", "-1s"), ExitCode.USAGE, "not in the range"),
         (("--unix-socket", "FOLDER/s", "--websocket"), ExitCode.USAGE, "--unix-socket cannot be combined with"),
         (("--unix-socket", "FOLDER/s", "--cert", "FOLDER/own.pem"), ExitCode.USAGE, "cannot be combined with"),
         (("--cert", "FOLDER/empty"), ExitCode.USAGE, "expected PEM"),

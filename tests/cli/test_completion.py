@@ -1,12 +1,14 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -29,15 +31,28 @@ def test_completion_when_the_shell_is_not_known_then_asks(monkeypatch: pytest.Mo
     assert "name your shell" in done.stderr
 
 
-def test_command_line_when_the_shell_asks_then_completes() -> None:
-    words = {"_TRIO_STOMP_COMPLETE": "bash_complete", "COMP_WORDS": "trio-stomp sub", "COMP_CWORD": "1"}
-
+def completed(line: str, settings: Path) -> str:
+    """What bash is told for the last word of a line."""
+    words = {"_TRIO_STOMP_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     done = subprocess.run(
         [sys.executable, "-m", "trio_stomp.cli"],
-        env={**os.environ, **words},
+        env={**os.environ, **words, "XDG_CONFIG_HOME": str(settings)},
         capture_output=True,
         text=True,
         check=True,
     )
+    assert done.stderr == ""
+    return done.stdout.rstrip("\n")
 
-    assert done.stdout == "plain,subscribe\n"
+
+def test_command_line_when_the_shell_asks_then_completes(tmp_path: Path) -> None:
+    assert completed("trio-stomp sub", tmp_path) == "plain,subscribe"
+
+
+def test_contexts_when_the_shell_asks_then_their_names_unless_they_cannot_be_read(tmp_path: Path) -> None:
+    ContextStore(tmp_path / "trio-stomp").add("prod", {}, None, PasscodePlace.NOWHERE)
+
+    assert completed("trio-stomp ping --context pr", tmp_path) == "plain,prod"
+
+    (tmp_path / "trio-stomp" / "contexts.json").write_text("{")
+    assert completed("trio-stomp ping --context pr", tmp_path) == ""

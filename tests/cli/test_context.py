@@ -118,6 +118,16 @@ def test_context_when_the_proxy_has_a_passcode_then_it_is_not_shown(cli: Cli) ->
     assert "s3cret" not in cli("context", "list", "--json").stdout
 
 
+@pytest.mark.parametrize("url", ["http://ann:s3cret@b", "http://ann:s3cret/7@b", "http://ann:7/s3cret@[b"])
+def test_context_when_the_management_interface_has_a_passcode_then_it_is_not_shown(cli: Cli, url: str) -> None:
+    cli("context", "add", "a", "-u", "wss://a/x?token=s3cret", "--management", url)
+
+    shown = cli("context", "show", "a").stdout
+    assert "url: wss://a/x?***\n" in shown
+    assert f"management: http://ann:***@{url.rpartition('@')[2]}\n" in shown
+    assert "s3cret" not in shown + cli("context", "list", "-j").stdout
+
+
 def write(folder: Path, content: str | bytes) -> None:
     """Write the file with the contexts."""
     folder.mkdir(parents=True)

@@ -16,7 +16,8 @@ from tests.cli.conftest import bodies, publish
 from tests.cli.exit_code import ExitCode
 from tests.cli.processes import COMMAND, PATIENCE, OnTerminal
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
+from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, Fault, SwallowReceipts, ThreadedBroker
+from trio_stomp.types import Command
 
 pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
@@ -33,10 +34,10 @@ def stomp_broker_options() -> BrokerOptions:
     return BrokerOptions(heart_beat_grace=100)
 
 
-def wait_for_depth(broker: ThreadedBroker, depth: int) -> None:
+def wait_for_depth(broker: ThreadedBroker, depth: int, queue: str = "/queue/a") -> None:
     async def wait(inside: Broker) -> None:
         with trio.fail_after(PATIENCE):
-            await inside.wait_until(lambda: inside.depth("/queue/a") == depth)
+            await inside.wait_until(lambda: inside.depth(queue) == depth)
 
     broker.call(wait)
 
@@ -62,6 +63,21 @@ def test_send_when_interrupted_while_it_waits_for_lines_then_says_what_was_sent(
         f"trio-stomp: interrupted; 2 messages sent{', 2 confirmed' if receipt else ', without confirmation'}\n",
     )
     assert bodies(stomp_broker_thread) == [b"one", b"two"]
+
+
+def test_send_when_its_input_was_made_non_blocking_then_waits_for_its_end(stomp_broker_thread: ThreadedBroker) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    command = [*COMMAND, "send", "/queue/a", "--lines", "-u", stomp_broker_thread.url]
+    with subprocess.Popen(command, stdin=reader, stderr=subprocess.PIPE) as process, os.fdopen(writer, "wb") as lines:
+        os.close(reader)
+        for number in (1, 2):
+            lines.write(b"x\n")
+            lines.flush()
+            wait_for_depth(stomp_broker_thread, number)
+        lines.close()
+
+        assert (process.wait(PATIENCE), process.stderr and process.stderr.read()) == (0, b"")
 
 
 def test_send_when_interrupted_at_a_terminal_then_leaves_it_as_it_was(
@@ -118,6 +134,22 @@ def test_passcode_when_two_connections_need_it_then_asked_for_once(
     assert terminal.shown.count(b"Passcode of ann") == 1
 
 
+def test_subscribe_when_interrupted_while_it_prints_then_what_is_read_is_acknowledged(
+    stomp_broker_thread: ThreadedBroker,
+) -> None:
+    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"x" * 1_000_000))
+    command = [*COMMAND, "subscribe", "/queue/a", "-u", stomp_broker_thread.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        # It writes, and then waits for room in the pipe.
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, len(first + rest), errors) == (ExitCode.INTERRUPTED, 1_000_001, b"")
+    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 0
+
+
 def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_the_same(
     stomp_broker_thread: ThreadedBroker,
 ) -> None:
@@ -134,6 +166,39 @@ def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_
 
     assert (status, errors) == (ExitCode.INTERRUPTED, b"")
     assert len(bodies(stomp_broker_thread)) == 1
+
+
+@pytest.mark.parametrize(
+    ("receipt", "signals", "said"),
+    [
+        (DelayReceipts(command=Command.COMMIT, seconds=1), [signal.SIGINT], "3 messages moved\n"),
+        (
+            SwallowReceipts(command=Command.COMMIT),
+            [signal.SIGINT, signal.SIGTERM],
+            "0 messages moved, perhaps 3 more\n",
+        ),
+    ],
+    ids=["once", "twice"],
+)
+def test_move_when_interrupted_during_a_commit_then_waits_for_it_unless_told_twice_and_counts_it(
+    stomp_broker_thread: ThreadedBroker, receipt: Fault, signals: list[signal.Signals], said: str
+) -> None:
+    def prepare(broker: Broker) -> None:
+        broker.faults.plan(receipt)
+        for _ in range(6):
+            broker.publish("/queue/a", "x")
+
+    stomp_broker_thread.call(prepare)
+    command = [*COMMAND, "move", "/queue/a", "/queue/b", "--batch", "3", "-u", stomp_broker_thread.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        # The COMMIT has taken effect, and its RECEIPT has not come.
+        wait_for_depth(stomp_broker_thread, 3, "/queue/b")
+        for number in signals:
+            process.send_signal(number)
+        output, errors = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, said, "")
+    wait_for_depth(stomp_broker_thread, 3)
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"y\n", 0), (b"\n", 1), (b"\x04", 1)], ids=["yes", "no", "ctrl-d"])

@@ -180,6 +180,21 @@ def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
     assert sources(file=file, variable="other")() == " s3cret:x "
 
 
+def test_passcode_when_the_file_has_no_first_line_then_said_so(tmp_path: Path) -> None:
+    file = tmp_path / "passcode"
+    file.write_text("\ns3cret\n", "utf-8")
+
+    with pytest.raises(CommandFailed, match="its first line is empty"):
+        sources(file=file)()
+
+
+def test_passcode_when_it_has_an_unusual_line_separator_then_whole(tmp_path: Path) -> None:
+    file = tmp_path / "passcode"
+    file.write_text("a\x0cb\u2028c\r\n", "utf-8", newline="")
+
+    assert sources(file=file)() == "a\x0cb\u2028c"
+
+
 @pytest.mark.parametrize(
     ("given", "passcode"),
     [
@@ -189,6 +204,7 @@ def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
         pytest.param(sources(url="stomp://ann@host"), "answer to 'Passcode of ann'", id="a login in the URL"),
         pytest.param(sources(url="stomp://ann@host", terminal=False), None, id="the same without a terminal"),
         pytest.param(sources(variable="x", login="ann"), "x", id="the variable before a prompt"),
+        pytest.param(sources(variable="", terminal=False), None, id="an empty variable, as if it was not set"),
         pytest.param(sources(url="stomp://ann:x@host", variable="y"), None, id="the URL, where it stays, before that"),
         pytest.param(
             sources(asked_for=True, file=Path("/none"), url="stomp://ann:x@host", variable="y"),
@@ -218,7 +234,7 @@ def test_passcode_when_the_file_cannot_be_read_then_says_so_and_shows_nothing(
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "pair"), [("1.5, 0", (1.5, 0.0)), ("10", (10.0, 10.0))])
+@pytest.mark.parametrize(("text", "pair"), [("1.5, 0", (1.5, 0.0)), ("10", (10.0, 10.0)), ("500ms,1m", (0.5, 60.0))])
 def test_heart_beat_when_one_number_or_two_then_read(parse: Parse, text: str, pair: tuple[float, float]) -> None:
     assert parse("--heart-beat", text).heart_beat == pair
 
@@ -229,3 +245,27 @@ def test_heart_beat_when_one_number_or_two_then_read(parse: Parse, text: str, pa
 )
 def test_time_when_it_has_a_unit_or_not_then_read_in_seconds(parse: Parse, text: str, seconds: float) -> None:
     assert parse("--connect-timeout", text).connect_timeout == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("URI", "URL"), ("LOGN", "LOGIN"), ("PASCODE", "PASSCODE"), ("MANAGMENT", "MANAGEMENT")]
+)
+def test_variable_when_its_name_is_misspelled_then_says_which_is_meant(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, meant: str
+) -> None:
+    monkeypatch.setenv(f"TRIO_STOMP_{name}", "s3cret")
+
+    done = cli("count", "a", "--management", "http://127.0.0.1:1")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert f"no environment variable TRIO_STOMP_{name}; did you mean TRIO_STOMP_{meant}?" in done.stderr
+    assert "s3cret" not in done.stderr
+
+
+def test_variables_when_programs_or_other_commands_read_them_then_let_be(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TIMEOUT", "DISCONNECT_TIMEOUT", "MANAGEMENT", "OF_MY_OWN"):
+        monkeypatch.setenv(f"TRIO_STOMP_{name}", "5")
+
+    assert cli("ping", "--count", "1").exit_code == 0

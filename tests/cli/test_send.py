@@ -183,6 +183,7 @@ def test_send_when_a_line_cannot_be_sent_then_its_number_is_told_and_those_befor
     ("line", "why"),
     [
         ("{", "not JSON"),
+        pytest.param("[" * 100_000, "nested too deeply", id="nested"),
         ("[]", "expected an object, got a list"),
         ('{"body": "x"}', "no destination"),
         ('{"destination": 1, "body": "x"}', "no destination"),
@@ -245,6 +246,41 @@ def test_send_when_told_a_delimiter_then_it_ends_each_message(cli: Cli, stomp_br
     assert cli("send", "/queue/a", "--lines", "-d", r";\0", input=b"a;b\r\n;\0;\0c\n").exit_code == 0
 
     assert bodies(stomp_broker_thread) == [b"a;b\r\n", b"c\n"]
+
+
+def test_send_when_a_later_message_is_invalid_then_the_status_does_not_say_that_nothing_was_sent(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    lines = '{"body": "one"}\n{"body": "two", "headers": {"": "x"}}\n'
+
+    some = cli("send", "/queue/a", "--json", input=lines)
+    nothing = cli("send", "/queue/a", "--json", input=lines.partition("\n")[2])
+
+    assert (some.exit_code, nothing.exit_code) == (ExitCode.FAILED, ExitCode.USAGE)
+    assert "; 1 message sent before" in some.stderr
+    assert bodies(stomp_broker_thread) == [b"one"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="its first page cannot be read")
+def test_send_when_a_later_file_cannot_be_read_then_the_status_does_not_say_that_nothing_was_sent(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("one\n")
+
+    done = cli("send", "/queue/a", "--lines", "-f", str(tmp_path / "a"), "-f", "/proc/self/mem")
+
+    assert done.exit_code == ExitCode.FAILED
+    assert "/proc/self/mem cannot be read: Input/output error; 1 message sent before" in done.stderr
+    assert bodies(stomp_broker_thread) == [b"one"]
+
+
+def test_send_when_a_delimiter_lies_across_two_reads_then_found(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    # A read is a multiple of 4 KiB.
+    long = b"x" * (64 * 1024 - 1)
+
+    assert cli("send", "/queue/a", "--lines", "-d", "<>", input=long + b"<>" + long * 2 + b"<>c").exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [long, long * 2, b"c"]
 
 
 def test_send_when_told_a_rate_then_it_takes_as_long(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:

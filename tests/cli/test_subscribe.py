@@ -201,6 +201,16 @@ def test_subscribe_when_to_a_topic_then_prints_what_comes(cli: Cli, stomp_broker
     assert Command.ACK not in acked
 
 
+def test_subscribe_when_the_broker_has_no_acknowledgments_then_ack_auto_goes_with_a_count(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "one")
+
+    done = cli("subscribe", "/queue/a", "--ack", "auto", "-n", "1", "--profile", "spring")
+
+    assert (done.exit_code, done.stdout) == (0, "one\n")
+
+
 def start(broker: ThreadedBroker, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*COMMAND, *arguments, "-u", broker.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

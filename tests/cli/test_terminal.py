@@ -34,6 +34,18 @@ def test_progress_when_somebody_watches_then_shown(monkeypatch: pytest.MonkeyPat
     assert "2,000 messages" in shown
 
 
+def test_progress_when_colors_are_forced_without_a_terminal_then_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    say("hello")
+    with progress("sending", 2) as advance:
+        advance(1)
+
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

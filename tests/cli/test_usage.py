@@ -17,6 +17,8 @@ REFUSED: list[tuple[str, str]] = [
     ("bench /topic/a --profile spring --no-receipt", "use --ack auto"),
     ("context add prod/1 -u stomp://a", "invalid name"),
     ("context add prod -u stomp://ann:s3cret@a", "the URL contains a passcode"),
+    ("context add prod -u stomp://ann:s3cret/7@a", "must be a number from 1 to 65535"),
+    ("context add prod -u stomp://a --proxy socks5://ann:s3cret/7@p:1080", "the port of the proxy"),
     ("doctor -u http://ann:s3cret@host", "http"),
     ("doctor -u stomp+unix://ann:s3cret@host/x", "stomp+unix"),
     ("move /queue/a", "where to?"),
@@ -31,6 +33,8 @@ REFUSED: list[tuple[str, str]] = [
         for text in ("''", "s", "5x", "'5 parsecs'", "5sm", "ten")
     ),
     *((f"ping --heart-beat {text}", "expected two numbers of seconds") for text in ("''", "a", "a,b", "1,2,3")),
+    *((f"ping --heart-beat {text}", "expected two numbers of seconds") for text in ("nan", "inf,0", "-1")),
+    *((f"ping --connect-timeout {text}", "expected a number") for text in ("nan", "inf", "infm")),
     ("pub", "no such command 'pub'; did you mean 'send'"),
     ("purge /queue/a", "pass --yes"),
     ("receive /queue/a", "Missing option '--spool'"),
@@ -55,6 +59,8 @@ REFUSED: list[tuple[str, str]] = [
     ("send /queue/a -d ';'", "--delimiter is for --lines"),
     ("send /queue/a --lines -d {id}", "expected text, such as ';'"),
     ("send /queue/a --file /missing", "'/missing' does not exist"),
+    ("send /queue/a x --rate nan", "expected a number"),
+    ("send /queue/a x --ttl inf", "expected a number"),
     (
         "send /queue/a one --stomp-version draft --stomp-version 1.0",
         "the early draft of STOMP cannot be negotiated",
@@ -79,11 +85,16 @@ REFUSED: list[tuple[str, str]] = [
     ("subscribe /queue/a --ack client --match a=b", "--ack client"),
     ("subscribe /queue/a --ack client --grep a", "--ack client"),
     ("subscribe /queue/a --ack client --peek", "--ack client"),
+    *(
+        (f"subscribe /queue/a --ack auto {flag}", "--ack auto takes messages off their queue before they are printed")
+        for flag in ("--match a=b", "--grep a", "--peek", "-n 1")
+    ),
     ("top orders --once", "pass --management"),
     ("top --once --management localhost:15672", "must be a URL"),
     ("top --once --management ftp://a", "must be a URL"),
     ("top --once --management http://", "must be a URL"),
     ("top --once --management http://a:b", "invalid URL"),
+    ("top --once --management http://ann:s3cret/7@a", "invalid URL"),
     ("top --once --spool spool", "must be an absolute path"),
     ("top orders --once --spool /s", "excludes QUEUE"),
     ("zzz", "no such command 'zzz'; there are bench, broker"),

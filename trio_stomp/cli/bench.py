@@ -223,13 +223,7 @@ def _print_table(numbers: dict[str, float], server: str) -> None:
 @option("Measurement", "--size", "-s", type=click.IntRange(min=_STAMP.size), default=100, help="Bytes in each body.")
 @option("Measurement", "--receipt/--no-receipt", default=True, help="Have the broker confirm each message.")
 @option("Measurement", "--in-flight", **IN_FLIGHT)
-@option(
-    "Measurement",
-    "--ack",
-    type=ACK_MODE,
-    default="client-individual",
-    help="The ack mode of the consumer.",
-)
+@option("Measurement", "--ack", type=ACK_MODE, default="client-individual", help="The ack mode of the consumer.")
 @option("Measurement", "--prefetch", type=COUNT, default=1000, help="The prefetch of the consumer.")
 @header_option("Measurement", "A header, such as persistent:true.")
 @option("Measurement", "--patience", type=SECONDS, default=10.0, help="Give up after this time without a message.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -12,17 +13,9 @@ import anyio
 import click
 
 from trio_stomp.cli.commands import Decorator, command, flag, option
-from trio_stomp.cli.options import COUNT, FILE, gathered
+from trio_stomp.cli.options import COUNT, FILE, INTERVAL, gathered
 from trio_stomp.cli.passcodes import lines_of
-from trio_stomp.cli.running import (
-    CommandFailed,
-    ExitCode,
-    InvalidUsage,
-    Stop,
-    is_closed_output,
-    is_unwritable_output,
-    run,
-)
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import say
 from trio_stomp.client import Endpoint
 from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
@@ -122,34 +115,35 @@ async def _serve(arguments: _Arguments, stop: Stop) -> BrokerStatistics:
     """Serve until a signal comes, and return what was done."""
     tls, options, host = arguments.tls(), arguments.options(), arguments.host
     stop.code = ExitCode.OK
-    try:
-        async with open_broker(
-            host=host,
-            port=arguments.port,
-            tls=tls,
-            websocket=arguments.websocket,
-            unix_socket=arguments.unix_socket,
-            options=options,
-        ) as opened:
-            # The URL holds a passcode; an Endpoint does not show it.
-            click.echo(f"listening on {Endpoint.parse(opened.url)}")
-            say("messages are kept in memory and lost on exit; press Ctrl-C to stop")
-            if arguments.users is None and arguments.unix_socket is None and not _is_loopback(host):
-                click.echo(
-                    f"WARNING: {host} is reachable from other machines, and ANYBODY can connect, read and send. "
-                    "This broker is for development: use --users FILE or --host 127.0.0.1",
-                    err=True,
+    async with AsyncExitStack() as stack:
+        try:
+            opened = await stack.enter_async_context(
+                open_broker(
+                    host=host,
+                    port=arguments.port,
+                    tls=tls,
+                    websocket=arguments.websocket,
+                    unix_socket=arguments.unix_socket,
+                    options=options,
                 )
-            with stop.work():
-                await anyio.sleep_forever()
-            return opened.statistics()
-    except OSError as error:
-        if is_closed_output(error) or is_unwritable_output(error):
-            raise
-        place = arguments.unix_socket or f"{host} port {arguments.port}"
-        raise CommandFailed(f"cannot listen on {place}: {error.strerror or error}") from error
-    except ModuleNotFoundError as error:
-        raise InvalidUsage(str(error)) from error
+            )
+        except OSError as error:
+            place = arguments.unix_socket or f"{host} port {arguments.port}"
+            raise CommandFailed(f"cannot listen on {place}: {error.strerror or error}") from error
+        except ModuleNotFoundError as error:
+            raise InvalidUsage(str(error)) from error
+        # The URL holds a passcode; an Endpoint does not show it.
+        click.echo(f"listening on {Endpoint.parse(opened.url)}")
+        say("messages are kept in memory and lost on exit; press Ctrl-C to stop")
+        if arguments.users is None and arguments.unix_socket is None and not _is_loopback(host):
+            click.echo(
+                f"WARNING: {host} is reachable from other machines, and ANYBODY can connect, read and send. "
+                "This broker is for development: use --users FILE or --host 127.0.0.1",
+                err=True,
+            )
+        with stop.work():
+            await anyio.sleep_forever()
+        return opened.statistics()
 
 
 def _limit(name: str, default: int, help_text: str) -> Decorator:
@@ -195,9 +189,8 @@ def _limit(name: str, default: int, help_text: str) -> Decorator:
 @option(
     "Protocol",
     "--heart-beat",
-    type=click.FloatRange(min=0),
+    type=INTERVAL,
     default=1.0,
-    metavar="SECONDS",
     help="The heart-beat interval in both directions; 0 means none.",
 )
 @option("Protocol", "--server", metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")

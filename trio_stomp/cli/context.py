@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
 
-from trio_stomp.cli.commands import CommandGroup, command, flag, option, verbose_option
-from trio_stomp.cli.options import LinkOptions, connection_options, gathered, management_option
+from trio_stomp.cli.commands import CommandGroup, command, option, verbose_option
+from trio_stomp.cli.options import LinkOptions, connection_options, gathered, json_option, management_option
 from trio_stomp.cli.passcodes import holds_passcode
 from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, is_array, keyring
+from trio_stomp.client import ConnectOptions
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import is_secret_header
+from trio_stomp.session import Settings
 
 __all__ = ["context"]
 
@@ -36,6 +38,10 @@ def _given(context: click.Context) -> dict[str, object]:
 
 
 _HIDDEN: Final = "***"
+# In a URL, valid or not.
+_PASSCODE: Final = re.compile(r"(://[^:@/?]*):.*@")
+# That of a WebSocket may hold a token.
+_QUERY: Final = re.compile(r"(://[^?]*)\?.*")
 # The name and the value of a header.
 _PAIR: Final = 2
 
@@ -50,18 +56,7 @@ def _shown(option: str, value: object) -> str:
             name, text = str(value[0]), str(value[1])
             return one_line(f"{name}:{_HIDDEN if is_secret_header(name, of_connect=True) else text}")
         return " ".join(_shown(option, each) for each in value)
-    text = str(value)
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return one_line(text)
-    if parts.scheme and parts.query:
-        # That of a WebSocket may hold a token.
-        parts = parts._replace(query=_HIDDEN)
-        text = parts.geturl()
-    if holds_passcode(text):
-        text = parts._replace(netloc=f"{parts.username}:{_HIDDEN}@{parts.netloc.rpartition('@')[2]}").geturl()
-    return one_line(text)
+    return one_line(_QUERY.sub(rf"\1?{_HIDDEN}", _PASSCODE.sub(rf"\1:{_HIDDEN}@", str(value))))
 
 
 _PLACE: Final = click.Choice([PasscodePlace.KEYRING.value, PasscodePlace.FILE.value])
@@ -90,6 +85,8 @@ def add(context: click.Context) -> None:
     if any(map(holds_passcode, given.url)):
         why = "the URL contains a passcode, which would be saved readably; leave it out, and add --ask-passcode"
         raise InvalidUsage(why)
+    # Refuses what cannot be connected to.
+    Settings.of(given.url, ConnectOptions(proxy=given.proxy))
     options = _given(context)
     passcode = given.passcode() if given.ask_passcode else None
     default = PasscodePlace.FILE if keyring() is None else PasscodePlace.KEYRING
@@ -98,7 +95,7 @@ def add(context: click.Context) -> None:
 
 
 @command("trio-stomp context list", name="list", short_help="List the saved contexts.")
-@flag("Output", "--json", "as_json", help="Print a line of JSON for each.")
+@json_option("Print a line of JSON for each.")
 def list_all(context: click.Context) -> None:
     """List the saved contexts; a star marks the one in use."""
     store = ContextStore.of_user()

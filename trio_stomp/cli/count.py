@@ -7,7 +7,7 @@ import click
 from trio_stomp.cli.commands import command
 from trio_stomp.cli.management import Management, is_chosen
 from trio_stomp.cli.options import link_of, link_options, management_option
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.running import CommandFailed, Stop, run
 from trio_stomp.cli.terminal import Output
 from trio_stomp.printable import one_line
 
@@ -38,8 +38,8 @@ def count(context: click.Context) -> None:
             held = sorted((one_line(each.name), each.ready + each.unacknowledged) for each in found)
             is_one = len(wanted) == 1 and not set("*?[") & set(wanted[0])
             lines = [f"{number}\n" if is_one else f"{number} {name}\n" for name, number in held]
-            await Output.standard().write("".join(lines).encode())
+            await Output().write("".join(lines).encode())
             if missing:
-                raise CommandFailed(f"{management} has no queue {', '.join(map(repr, missing))}", ExitCode.FAILED)
+                raise CommandFailed(f"{management} has no queue {', '.join(map(repr, missing))}")
 
     run(work)

@@ -14,7 +14,7 @@ import ipaddress
 import json
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
-from trio_stomp.cli.commands import command, flag
-from trio_stomp.cli.options import link_of, link_options
+from trio_stomp.cli.commands import command
+from trio_stomp.cli.options import json_option, link_of, link_options
 from trio_stomp.cli.running import ExitCode, Stop, run
 from trio_stomp.cli.terminal import console, duration
 from trio_stomp.client import Client, ConnectOptions, Phase, connect
@@ -239,7 +239,7 @@ class _Examination:
         if stream is not None:
             cipher = stream.cipher()
             agreed = f"{stream.version()}, {cipher[0] if cipher is not None else 'no cipher'}"
-            what = f"{agreed}; {what}: {_trusted_certificate(stream)}"
+            what = f"{agreed}; {what}: {_certificate_of(stream)}"
         self._add(Step.TLS, Status.OK, what)
 
     # --- after CONNECTED ----------------------------------------------------------------------------------------------
@@ -365,11 +365,10 @@ class _Examination:
         """Return the certificate that this port presents, trusted or not; None if the port does not speak TLS."""
         stream = await self._handshake(_trusting())
         encoded: bytes | None = None if stream is None else stream.getpeercert(binary_form=True)
-        if encoded is None:
+        if stream is None or encoded is None:
             return None
         # Python decodes only certificates that it trusts, so a second handshake trusts this very one.
-        stream = await self._handshake(_trusting(ssl.DER_cert_to_PEM_cert(encoded)))
-        return _described(encoded, {}) if stream is None else _trusted_certificate(stream)
+        return _certificate_of(await self._handshake(_trusting(ssl.DER_cert_to_PEM_cert(encoded))) or stream)
 
     async def _is_plain_stomp(self) -> bool:
         """Whether the port answers CONNECT without TLS; neither login nor passcode is sent."""
@@ -401,14 +400,11 @@ class _Examination:
         return found
 
 
-def _trusted_certificate(handshake: ssl.SSLObject) -> str:
-    """Describe the certificate of a handshake that trusted it."""
+def _certificate_of(handshake: ssl.SSLObject) -> str:
+    """Describe the certificate of the server. Without trust in it, nothing but its fingerprint is known."""
+    encoded = handshake.getpeercert(binary_form=True) or b""
     # Typed loosely, because each entry has a type of its own.
     found = cast("dict[str, object]", handshake.getpeercert() or {})
-    return _described(handshake.getpeercert(binary_form=True) or b"", found)
-
-
-def _described(encoded: bytes, found: Mapping[str, object]) -> str:
     pairs = cast("Iterable[tuple[str, str]]", found.get("subjectAltName", ()))
     names = ", ".join(value for kind, value in pairs if kind in ("DNS", "IP Address"))
     parts = cast("Iterable[Iterable[tuple[str, str]]]", found.get("issuer", ()))
@@ -491,15 +487,15 @@ def print_finding(finding: Finding, console: Console) -> None:
         console.print(Text(f"{'':{_STEP_WIDTH + 2}}-> {one_line(advice)}", style="cyan"), soft_wrap=True)
 
 
-async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> ExitCode:
-    address, output = str(Endpoint.parse(url)), console(quiet=json_lines)
+async def _examine(url: str, options: ConnectOptions, *, as_json: bool) -> ExitCode:
+    address, output = str(Endpoint.parse(url)), console(quiet=as_json)
     output.print(Text(address, style="bold"))
     findings = await diagnose(url, options, lambda finding: print_finding(finding, output))
     code = exit_code_for(findings)
     healthy = code is ExitCode.OK
     verdict, style = ("the connection works", "green") if healthy else ("it does not work", "bold red")
     output.print(Text(verdict, style=style))
-    if json_lines:
+    if as_json:
         line = {"address": address, "healthy": healthy, "steps": list(map(dataclasses.asdict, findings))}
         # It is still the same JSON: control characters become JSON escapes.
         click.echo(harmless(json.dumps(line, ensure_ascii=False)))
@@ -510,7 +506,7 @@ async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> Ex
     "trio-stomp doctor --url stomp://localhost:61613 --login ann",
     "trio-stomp doctor --json --url stomps://a.example.org --url stomps://b.example.org",
 )
-@flag("Output", "--json", "json_lines", help="Print one line of JSON for each broker.")
+@json_option("Print one line of JSON for each broker.")
 @link_options
 def doctor(context: click.Context) -> None:
     """Find out step by step why a connection fails, and what to do about it.
@@ -518,11 +514,11 @@ def doctor(context: click.Context) -> None:
     Checks the host name, the port, TLS and its certificate, the answer to CONNECT, login, virtual host and heart-beat,
     and which broker it is. No message is sent.
     """
-    link, json_lines = link_of(context), bool(context.params["json_lines"])
+    link, as_json = link_of(context), bool(context.params["as_json"])
 
     async def work(_stop: Stop) -> ExitCode:
         link.options.pop("reconnect", None)
-        codes = [await _examine(url, link.options, json_lines=json_lines) for url in link.urls]
+        codes = [await _examine(url, link.options, as_json=as_json) for url in link.urls]
         # The first broker that fails decides.
         return next(filter(None, codes), ExitCode.OK)
 

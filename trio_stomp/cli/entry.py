@@ -18,7 +18,8 @@ def main() -> None:
     try:
         # Not at the top: it imports these packages.
         from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
+
+        command_line(prog_name="trio-stomp")
     except KeyboardInterrupt:
-        # Importing takes long enough to be interrupted; from here on, the command line answers signals itself.
+        # Importing takes long enough to be interrupted. A command that runs handles signals itself.
         sys.exit(128 + signal.SIGINT)
-    command_line(prog_name="trio-stomp")

@@ -39,10 +39,6 @@ def _json(message: Message, *, raw: bool) -> bytes:
     return line if raw else harmless(line.decode()).encode()
 
 
-def _all_headers(message: Message) -> str:
-    return json.dumps(dict(message.headers), ensure_ascii=False)
-
-
 def now() -> str:
     """The time in UTC, as messages are printed and templates are filled in with it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -53,7 +49,7 @@ FIELDS: Final[Mapping[str, Callable[[Message], str | None]]] = {
     "base64": lambda message: base64.b64encode(message.body).decode("ascii"),
     "content_type": lambda message: message.content_type,
     "destination": lambda message: message.destination,
-    "headers": _all_headers,
+    "headers": lambda message: json.dumps(dict(message.headers), ensure_ascii=False),
     "id": lambda message: message.id,
     "redelivered": lambda message: str(message.redelivered).lower(),
     "size": lambda message: str(len(message.body)),

@@ -136,8 +136,9 @@ class Management:
         try:
             parts = urlsplit(url)
             self._port = parts.port
-        except ValueError as error:
-            raise InvalidUsage(f"invalid URL for --management: {error}") from None
+        except ValueError:
+            # Its text may show a part of the passcode.
+            raise InvalidUsage("invalid URL for --management; expected one such as http://localhost:15672") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidUsage("--management must be a URL such as http://localhost:15672")
         self._scheme, self._host, self._path = parts.scheme, parts.hostname, parts.path.rstrip("/")
@@ -235,8 +236,8 @@ class Management:
             raise CommandFailed(f"{self} answers with HTTP status {status} and {len(answer)} bytes")
         try:
             found: object = json.loads(answer)
-        except ValueError:
-            # An HTML page, not JSON.
+        except (ValueError, RecursionError):
+            # An HTML page, not JSON; or JSON that no broker writes.
             return None
         return found
 

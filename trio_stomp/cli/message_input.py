@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
 from trio_stomp.cli.running import CommandFailed, InvalidUsage
+from trio_stomp.cli.terminal import unbuffered
 from trio_stomp.client import OutgoingMessage
 
 __all__ = ["LINE_END", "STANDARD_INPUT", "body_of", "read_lines", "read_whole"]
@@ -21,18 +22,11 @@ LINE_END: Final = b"\n"
 
 
 def _standard_input() -> BinaryIO:
-    """Return the standard input of the process, unbuffered.
-
-    A thread may still wait for input when the process ends. If it held the lock of the buffer, the interpreter would
-    abort.
-    """
     # Typed as never None, but that is what it is where the process was started without (``<&-``).
     stream: TextIO | None = sys.stdin
     if stream is None:
         raise InvalidUsage("standard input is closed; pass the body as an argument or with --file")
-    # In tests, it is not a file.
-    raw: BinaryIO = getattr(stream.buffer, "raw", stream.buffer)
-    return raw
+    return unbuffered(stream)
 
 
 @contextmanager
@@ -70,26 +64,31 @@ def body_of(octets: bytes, *, text: bool) -> bytes | str:
 
 
 def read_lines(
-    paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage], delimiter: bytes = LINE_END
+    paths: Iterable[Path], message: Callable[[bytes], OutgoingMessage], delimiter: bytes = LINE_END
 ) -> Iterator[list[OutgoingMessage]]:
     """Yield a message for each line, in batches: the lines that are available. This may wait, so run it in a thread.
 
-    `message` makes one of a line without its end, and its number. If it fails, the messages before were yielded. Empty
-    lines are skipped.
+    `message` makes one of a line without its end; if it fails, those before were yielded. Empty lines are skipped.
     """
-    number, rest = 0, b""
+    number, rest = 0, bytearray()
     for piece in _pieces(paths, delimiter):
-        *lines, rest = (rest + piece).split(delimiter)
+        searched = max(0, len(rest) - len(delimiter) + 1)
+        rest += piece
+        # A long line comes in many pieces, and searching all of it again for each would take quadratic time.
+        if delimiter not in rest[searched:]:
+            continue
+        *lines, end = bytes(rest).split(delimiter)
+        rest = bytearray(end)
         messages: list[OutgoingMessage] = []
         try:
             for line in lines:
                 number += 1
                 if text := line.removesuffix(b"\r") if delimiter == LINE_END else line:
-                    messages.append(message(text, number))
-        except CommandFailed:
+                    messages.append(message(text))
+        except CommandFailed as error:
             if messages:
                 yield messages
-            raise
+            raise CommandFailed(f"line {number} cannot be sent: {error}") from None
         if messages:
             yield messages
 

@@ -20,7 +20,7 @@ from trio_stomp.client import Message, OutgoingMessage, Subscription, is_passed_
 from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import text_encoding
 
-__all__ = ["MessageFilter", "blocked_by", "from_line", "moved", "require_all", "take_batch", "to_line"]
+__all__ = ["MessageFilter", "blocked_by", "from_line", "moved", "require_all", "room", "take_batch", "to_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,81 +88,88 @@ def from_line(
     line: bytes,
     destination: str | None,
     headers: Sequence[tuple[str, str]],
-    number: int,
     *,
     without: AbstractSet[str] = frozenset(),
 ) -> OutgoingMessage:
-    """Return a message to send, made from a line of JSON, whose number is for errors.
+    """Return a message to send, made from a line of JSON.
 
     The destination and the headers that are given override those of the line, which needs none. Its headers that are in
     `without` are left out.
+
+    Raises:
+        CommandFailed: It is no message.
     """
     try:
         value: object = json.loads(line)
     except ValueError as error:
-        raise _unusable(number, f"it is not JSON: {error}") from None
+        raise CommandFailed(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise CommandFailed("it is nested too deeply") from None
     if not is_object(value):
-        raise _unusable(number, f"expected an object, got a {type(value).__name__}")
+        raise CommandFailed(f"expected an object, got a {type(value).__name__}")
     unknown = sorted(value.keys() - _KEYS)
     if unknown:
-        raise _unusable(number, f"unknown key {unknown[0]!r}; expected {', '.join(sorted(_KEYS))}")
+        raise CommandFailed(f"unknown key {unknown[0]!r}; expected {', '.join(sorted(_KEYS))}")
     target = destination if destination is not None else value.get("destination")
     if not isinstance(target, str):
-        raise _unusable(number, 'no destination; pass one as an argument, or as "destination" in the line')
-    given = _headers(value.get("headers", {}), number)
+        raise CommandFailed('no destination; pass one as an argument, or as "destination" in the line')
+    given = _headers(value.get("headers", {}))
     pairs = dict([*((name, text) for name, text in _carried(given.items()) if name not in without), *headers])
     is_json = not isinstance(value.get("body", ""), str)
     default_type = "application/json" if is_json else None
     content_type = pairs.pop("content-type", given.get("content-type", default_type))
-    body = _body(value, number)
+    body = _body(value)
     if isinstance(body, str):
         try:
             body = resent_body(body.encode(text_encoding(content_type)), given)
         except (UnicodeEncodeError, LookupError) as error:
-            raise _unusable(number, f"its body cannot be written in its charset: {error}") from None
+            raise CommandFailed(f"its body cannot be written in its charset: {error}") from None
     return OutgoingMessage(target, body, headers=list(pairs.items()), content_type=content_type)
 
 
-def _headers(value: object, number: int) -> dict[str, str]:
+def _headers(value: object) -> dict[str, str]:
     if not is_object(value):
-        raise _unusable(number, f"headers must be an object, got a {type(value).__name__}")
+        raise CommandFailed(f"headers must be an object, got a {type(value).__name__}")
     pairs: dict[str, str] = {}
     for name, text in value.items():
         if not isinstance(text, str):
-            raise _unusable(number, f"header {name!r} must be a string, got {type(text).__name__}: put it in quotes")
+            raise CommandFailed(f"header {name!r} must be a string, got {type(text).__name__}: put it in quotes")
         pairs[name] = text
     return pairs
 
 
-def _body(value: dict[str, object], number: int) -> str | bytes:
+def _body(value: dict[str, object]) -> str | bytes:
     if "body_base64" in value:
         encoded = value["body_base64"]
         if "body" in value or not isinstance(encoded, str):
-            raise _unusable(number, "body_base64 must be a string, without a body beside it")
+            raise CommandFailed("body_base64 must be a string, without a body beside it")
         try:
             return base64.b64decode(encoded, validate=True)
         except binascii.Error as error:
-            raise _unusable(number, f"body_base64 is not base64: {error}") from None
+            raise CommandFailed(f"body_base64 is not base64: {error}") from None
     body = value.get("body", "")
     # Any value that is not a string is sent as JSON.
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
 
 
-def _unusable(number: int, why: str) -> CommandFailed:
-    return CommandFailed(f"line {number} cannot be sent: {why}")
-
-
 async def take_batch(
     subscription: Subscription, at_most: int, timeout: float | None, *, linger: float = 0
 ) -> list[Message]:
-    """Return the next messages, after `linger` seconds from the first; none if none arrived in time.
+    """Return the next messages, after `linger` seconds from the first; none if none are wanted or none arrived in time.
 
     Cancellation: no message was taken.
     """
+    if at_most <= 0:
+        return []
     # Lingering starts after the first message, so it does not count.
     with anyio.move_on_after(inf if timeout is None else timeout + linger):
         return await subscription.receive_batch(at_most, linger=linger)
     return []
+
+
+def room(at_most: int, wanted: int | None, done: int) -> int:
+    """Return how many messages to take: not more than are still wanted; None: all that come."""
+    return at_most if wanted is None else min(at_most, wanted - done)
 
 
 def require_all(done: int, wanted: int | None, noun: str = "messages") -> None:

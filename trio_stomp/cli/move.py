@@ -12,16 +12,19 @@ from typing import Final
 import click
 
 from trio_stomp.cli.commands import command, flag, option, together
-from trio_stomp.cli.messages import MessageFilter, blocked_by, moved, take_batch
+from trio_stomp.cli.messages import MessageFilter, blocked_by, moved, room, take_batch
 from trio_stomp.cli.options import COUNT, SECONDS, Link, filter_options, gathered, header_option, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import Advance, counted, progress
-from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
+from trio_stomp.client import Client, Message, OutgoingMessage, Subscription, TransactionState
 from trio_stomp.errors import OutcomeUnknown, StaleMessage, TransactionLost
 
 __all__ = ["Move", "move", "origin_of", "run_move", "selection_options"]
 
 logger: Final = logging.getLogger("trio_stomp.cli")
+
+# Seconds to wait for the answer to a COMMIT after a signal.
+_COMMITTING: Final = 10.0
 
 # Seconds to let a batch fill up: enough for a broker that has more, and not noticeable for the user.
 _LINGER: Final = 0.05
@@ -94,8 +97,9 @@ class _Mover:
         failed_again: How many of those held were dead-lettered after the command had begun.
     """
 
-    def __init__(self, move: Move, *, keep_on: bool) -> None:
+    def __init__(self, move: Move, stop: Stop, *, keep_on: bool) -> None:
         self._move = move
+        self._stop = stop
         self._keep_on = keep_on
         self._selected = MessageFilter.of(move.match, move.grep)
         # A smaller one could not fill a batch.
@@ -121,14 +125,12 @@ class _Mover:
             TransactionLost: The connection was lost; the last batch stays where it was.
             OutcomeUnknown: The connection was lost during a COMMIT.
 
-        Cancellation: the open transaction is aborted, and its messages stay where they were.
+        Cancellation: the open transaction is aborted, and its messages stay where they were. COMMIT is waited for.
         """
         move = self._move
-        while move.count is None or self.moved < move.count:
-            room = move.batch if move.count is None else min(move.batch, move.count - self.moved)
-            batch = await take_batch(subscription, room, move.idle, linger=_LINGER)
-            if not batch:
-                return
+        while batch := await take_batch(
+            subscription, room(move.batch, move.count, self.moved), move.idle, linger=_LINGER
+        ):
             try:
                 advance(await self._move_batch(client, batch))
             except (TransactionLost, StaleMessage, OutcomeUnknown) as error:
@@ -136,8 +138,6 @@ class _Mover:
                     raise
                 # Either the whole batch was moved, or the broker redelivers all of it.
                 logger.warning("the connection was lost during a batch: %s", error)
-                if isinstance(error, OutcomeUnknown):
-                    self.uncertain += len(batch)
                 # Held messages went back, too, and are counted again when they are redelivered.
                 self.held = self.homeless = self.failed_again = 0
             if subscription.statistics().unsettled >= self.prefetch:
@@ -169,13 +169,20 @@ class _Mover:
             await transaction.send_many(outgoing)
             for message in chosen:
                 await transaction.ack(message)
-        self.moved += len(chosen)
+            try:
+                with self._stop.settling(_COMMITTING):
+                    await transaction.commit()
+            finally:
+                if transaction.state is TransactionState.COMMITTED:
+                    self.moved += len(chosen)
+                elif transaction.state is TransactionState.UNKNOWN:
+                    self.uncertain += len(chosen)
         return len(chosen)
 
 
 async def run_move(move: Move, link: Link, what: str, stop: Stop) -> None:
     """Connect, and move until the end or a signal; print what was done in any case."""
-    mover = _Mover(move, keep_on=bool(link.options.get("reconnect")))
+    mover = _Mover(move, stop, keep_on=bool(link.options.get("reconnect")))
     try:
         async with link.connect() as client, client.subscribe(move.source, prefetch=mover.prefetch) as subscription:
             with progress(what, move.count) as advance, stop.work():

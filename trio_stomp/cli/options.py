@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import ssl
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 from typing import Final, TypeVar, get_args
 
@@ -18,10 +18,10 @@ from click.core import ParameterSource
 from trio_stomp.brokers import ProfileName, profile_named
 from trio_stomp.cli.commands import Decorator, flag, option, together
 from trio_stomp.cli.passcodes import VARIABLE, find_passcode, prompt
-from trio_stomp.cli.running import InvalidUsage
+from trio_stomp.cli.running import CommandFailed, InvalidUsage
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
-from trio_stomp.cli.terminal import is_terminal
-from trio_stomp.client import Client, ConnectOptions, connect
+from trio_stomp.cli.terminal import can_ask
+from trio_stomp.client import Client, ConnectOptions, connect, refuse_misspelled
 
 __all__ = [
     "ACK_MODE",
@@ -29,14 +29,15 @@ __all__ = [
     "DEFAULT_URL",
     "FILE",
     "HEADERS",
+    "INTERVAL",
     "IN_FLIGHT",
     "PAIRS",
+    "RATE",
     "SECONDS",
     "Link",
     "LinkOptions",
     "connection_options",
     "content_type_option",
-    "count_option",
     "file_option",
     "filter_options",
     "gathered",
@@ -46,7 +47,7 @@ __all__ = [
     "link_options",
     "management_option",
     "text_option",
-    "timeout_option",
+    "until_options",
 ]
 
 DEFAULT_URL: Final = "stomp://localhost:61613"
@@ -58,7 +59,20 @@ _TLS_SCHEMES: Final = ("stomps:", "wss:")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class _Duration(click.FloatRange):
+class _Number(click.FloatRange):
+    """A number within limits, which click takes ``nan`` and ``inf`` for, too."""
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = nan
+        if not isfinite(number):
+            self.fail(f"expected a number, got {value!r}", param, ctx)
+        return float(super().convert(number, param, ctx))
+
+
+class _Duration(_Number):
     """Seconds, or a number with its unit."""
 
     name = "duration"
@@ -68,14 +82,14 @@ class _Duration(click.FloatRange):
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if not isinstance(value, str):
-            return float(super().convert(value, param, ctx))
+            return super().convert(value, param, ctx)
         number = value.strip().rstrip("msh")
         unit = value.strip()[len(number) :]
         try:
             seconds = float(number) * _UNITS[unit or "s"]
         except (ValueError, KeyError):
             self.fail(f"expected seconds, or a time such as 500ms, 5s, 2m or 1h, got {value!r}", param, ctx)
-        return float(super().convert(seconds, param, ctx))
+        return super().convert(seconds, param, ctx)
 
 
 class _Urls(click.types.StringParamType):
@@ -83,6 +97,11 @@ class _Urls(click.types.StringParamType):
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return rv.replace(",", " ").split()
+
+
+SECONDS: Final = _Duration(min=0, min_open=True)
+# Zero means none.
+INTERVAL: Final = _Duration(min=0)
 
 
 def header_of(value: str | tuple[str, str]) -> tuple[str, str]:
@@ -99,8 +118,8 @@ def heart_beat_of(value: str | tuple[float, float]) -> tuple[float, float]:
     """Read heart-beats in seconds, ``send,receive``, or one number for both."""
     try:
         # A saved context may hold anything.
-        send, receive = map(float, value if isinstance(value, tuple) else _pair(value))
-    except ValueError:
+        send, receive = (INTERVAL(each) for each in (value if isinstance(value, tuple) else _pair(value)))
+    except (ValueError, click.BadParameter):
         msg = f"expected two numbers of seconds, such as 10,10 (0 turns one off), or one for both, got {value!r}"
         raise click.BadParameter(msg) from None
     return send, receive
@@ -125,7 +144,7 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
     return name.strip(), rest.strip()
 
 
-SECONDS: Final = _Duration(min=0, min_open=True)
+RATE: Final = _Number(min=0, min_open=True)
 COUNT: Final = click.IntRange(min=1)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 # For options that may be repeated.
@@ -184,15 +203,13 @@ class LinkOptions:
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Return the passcode; see `find_passcode`."""
-        # Standard input may contain the messages to send; then a prompt is impossible.
-        interactive = is_terminal(sys.stdin) and is_terminal(sys.stderr)
         return find_passcode(
             asked_for=self.ask_passcode,
             file=self.passcode_file,
             urls=self.url,
             environment=environment,
             login=self.login,
-            ask=prompt if interactive else None,
+            ask=prompt if can_ask() else None,
         )
 
     def tls(self) -> ssl.SSLContext | None:
@@ -237,6 +254,9 @@ class LinkOptions:
         return options
 
 
+# Without an option here: that of the passcode, and what only programs read.
+_OTHER_VARIABLES: Final = frozenset({VARIABLE, "TRIO_STOMP_TIMEOUT", "TRIO_STOMP_DISCONNECT_TIMEOUT"})
+
 # Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
@@ -248,7 +268,10 @@ def link_of(context: click.Context) -> Link:
 
     Raises:
         CommandFailed: A file or the passcode cannot be read, or there is no such context.
+        LocalProtocolError: The name of an environment variable is misspelled.
     """
+    known = {str(each.envvar) for each in context.command.params if each.envvar is not None}
+    refuse_misspelled(os.environ, known | _OTHER_VARIABLES, "TRIO_STOMP_")
     store = ContextStore.of_user()
     name: str | None = context.params["saved_context"] or None
     # A URL without a context means that broker alone: the context in use is ignored.
@@ -289,7 +312,10 @@ def _tuples(value: object) -> object:
 
 
 def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
+    # Without usable contexts there is nothing to complete; a command says why.
+    with suppress(CommandFailed):
+        return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
+    return []
 
 
 # --- the options ------------------------------------------------------------------------------------------------------
@@ -398,10 +424,10 @@ management_option: Final = option(
     help="The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
 )
 
-count_option: Final = option("Selection", "--count", "-n", type=COUNT, metavar="N", help="Stop after N messages.")
-
-timeout_option: Final = option(
-    "Selection", "--timeout", "-w", type=SECONDS, help="Stop after this time without a message."
+# When a command that receives messages stops.
+until_options: Final = together(
+    option("Selection", "--count", "-n", type=COUNT, metavar="N", help="Stop after N messages."),
+    option("Selection", "--timeout", "-w", type=SECONDS, help="Stop after this time without a message."),
 )
 
 

@@ -37,10 +37,13 @@ def find_passcode(
         if ask is None:
             raise InvalidUsage(f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}")
     elif file is not None:
-        return next(iter(lines_of(file, "the passcode file ")), "")
+        first, *_ = lines_of(file, "the passcode file ")
+        if not first.strip():
+            raise InvalidUsage(f"the passcode file {file}: its first line is empty")
+        return first
     elif any(map(holds_passcode, urls)):
         return None
-    elif VARIABLE in environment:
+    elif environment.get(VARIABLE):
         return environment[VARIABLE]
     elif ask is None or not logins:
         return None
@@ -51,7 +54,8 @@ def find_passcode(
 def lines_of(file: Path, kind: str = "") -> list[str]:
     """Return the lines of a file that may hold passcodes."""
     try:
-        return file.read_text("utf-8").splitlines()
+        # Not splitlines(), which takes other characters for ends of lines, too.
+        return file.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         # str() of the second would show bytes of the file.
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -85,7 +85,7 @@ def ping(context: click.Context) -> None:
 
     async def work(stop: Stop) -> None:
         stop.code = ExitCode.OK
-        output = Output.standard()
+        output = Output()
         async with link.connect() as client:
             if not client.profile.has_transactions:
                 raise InvalidUsage(f"{client.profile.name} has no transactions, so it answers none")

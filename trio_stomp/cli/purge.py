@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +11,7 @@ from trio_stomp.cli.commands import command, flag
 from trio_stomp.cli.move import Move, run_move, selection_options
 from trio_stomp.cli.options import gathered, link_of, link_options
 from trio_stomp.cli.running import InvalidUsage, run
-from trio_stomp.cli.terminal import is_terminal
+from trio_stomp.cli.terminal import can_ask
 
 __all__ = ["purge"]
 
@@ -34,7 +33,7 @@ def purge(context: click.Context) -> None:
     wanted = replace(gathered(Move, context), discard=True)
     wanted.check()
     if not context.params["yes"]:
-        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        if not can_ask():
             raise InvalidUsage("this removes messages; pass --yes to do it without being asked")
         which = "the messages" if not (wanted.match or wanted.grep or wanted.count) else "the selected messages"
         click.confirm(f"Remove {which} of {wanted.source}?", abort=True, err=True)

@@ -17,11 +17,10 @@ from trio_stomp.cli.options import (
     PAIRS,
     SECONDS,
     Link,
-    count_option,
     gathered,
     link_of,
     link_options,
-    timeout_option,
+    until_options,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.spool import spool_option, using_spool
@@ -154,8 +153,7 @@ async def _receive(arguments: _Arguments, link: Link, received: _Received) -> No
     **PAIRS,
     help="An option of the Spark source that concerns receiving, such as prefetch=500.",
 )
-@count_option
-@timeout_option
+@until_options
 @option(
     "Connection",
     "--outage",

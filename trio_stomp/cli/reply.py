@@ -11,15 +11,14 @@ import anyio.to_thread
 import click
 
 from trio_stomp.cli.commands import command, flag, option
-from trio_stomp.cli.messages import require_all, take_batch
+from trio_stomp.cli.messages import require_all, room, take_batch
 from trio_stomp.cli.options import (
     content_type_option,
-    count_option,
     gathered,
     header_option,
     link_of,
     link_options,
-    timeout_option,
+    until_options,
 )
 from trio_stomp.cli.running import InvalidUsage, Stop, report, run
 from trio_stomp.cli.terminal import say
@@ -86,8 +85,7 @@ def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
 @flag("Reply", "--echo", help="Reply with the request itself.")
 @header_option("Reply", "A header of the replies.")
 @content_type_option("Reply", "The MIME type of the replies.")
-@count_option
-@timeout_option
+@until_options
 @link_options
 def reply(context: click.Context) -> None:
     """Answer the requests at DESTINATION, one after the other, until Ctrl-C.
@@ -105,10 +103,7 @@ def reply(context: click.Context) -> None:
         async with link.connect() as client, client.subscribe(arguments.destination, prefetch=1) as requests:
             say(f"answering requests at {arguments.destination}; press Ctrl-C to stop")
             with stop.work():
-                while arguments.count is None or answered < arguments.count:
-                    batch = await take_batch(requests, 1, arguments.timeout)
-                    if not batch:
-                        break
+                while batch := await take_batch(requests, room(1, arguments.count, answered), arguments.timeout):
                     async with batch[0] as request:
                         await arguments.answer(request)
                     answered += 1

@@ -42,14 +42,17 @@ class _Arguments:
     reply_to: str | None
     empty: bool
 
+    def check(self) -> None:
+        """Refuse contradictory arguments."""
+        if self.body is not None and self.file is not None:
+            raise InvalidUsage("pass the body as an argument or with --file, not both")
+
     async def read_body(self) -> bytes | str:
         """Return the body of the request.
 
         Cancellation: does not wait for more input.
         """
         if self.body is not None:
-            if self.file is not None:
-                raise InvalidUsage("pass the body as an argument or with --file, not both")
             await anyio.lowlevel.checkpoint()
             return self.body
         read = partial(read_whole, self.file or STANDARD_INPUT, text=self.text, empty=self.empty)
@@ -83,11 +86,12 @@ def request(context: click.Context) -> None:
     the service sends its reply to the one, with the other.
     """
     arguments, layout = gathered(_Arguments, context), gathered(Layout, context)
+    arguments.check()
     layout.check()
     link = link_of(context)
 
     async def work(_stop: Stop) -> None:
-        output = Output.standard()
+        output = Output()
         body = await arguments.read_body()
         async with link.connect() as client:
             reply = await client.request(

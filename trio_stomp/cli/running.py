@@ -15,20 +15,9 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.errors import (
-    AuthenticationError,
-    ConnectError,
-    ConnectionLost,
-    LocalProtocolError,
-    NotSupportedError,
-    OutcomeUnknown,
-    RequestTimeout,
-    StompError,
-    TransactionLost,
-    UnconfirmedError,
-)
+from trio_stomp import errors
 from trio_stomp.printable import one_line
-from trio_stomp.runtime import open_background_nursery
+from trio_stomp.runtime import current_time, open_background_nursery
 from trio_stomp.transport import for_command_line
 
 __all__ = [
@@ -84,20 +73,20 @@ class InvalidUsage(CommandFailed):
 
 
 # The first match is used, so subclasses come first.
-_BY_KIND: Final[tuple[tuple[type[StompError], ExitCode], ...]] = (
-    (AuthenticationError, ExitCode.REFUSED),
-    (ConnectError, ExitCode.NOT_CONNECTED),
-    (ConnectionLost, ExitCode.LOST),
-    (TransactionLost, ExitCode.LOST),
-    (RequestTimeout, ExitCode.TIMED_OUT),
-    (UnconfirmedError, ExitCode.NOT_CONFIRMED),
-    (OutcomeUnknown, ExitCode.NOT_CONFIRMED),
-    (LocalProtocolError, ExitCode.USAGE),
-    (NotSupportedError, ExitCode.USAGE),
+_BY_KIND: Final[tuple[tuple[type[errors.StompError], ExitCode], ...]] = (
+    (errors.AuthenticationError, ExitCode.REFUSED),
+    (errors.ConnectError, ExitCode.NOT_CONNECTED),
+    (errors.ConnectionLost, ExitCode.LOST),
+    (errors.TransactionLost, ExitCode.LOST),
+    (errors.UnconfirmedError, ExitCode.NOT_CONFIRMED),
+    (errors.OutcomeUnknown, ExitCode.NOT_CONFIRMED),
+    (errors.OperationTimeout, ExitCode.TIMED_OUT),
+    (errors.LocalProtocolError, ExitCode.USAGE),
+    (errors.NotSupportedError, ExitCode.USAGE),
 )
 
 
-def _exit_code_of(error: StompError | CommandFailed) -> ExitCode:
+def _exit_code_of(error: errors.StompError | CommandFailed) -> ExitCode:
     if isinstance(error, CommandFailed):
         return error.code
     return next((code for kind, code in _BY_KIND if isinstance(error, kind)), ExitCode.FAILED)
@@ -119,6 +108,8 @@ class Stop:
         self.code: ExitCode | None = None
         self._everything = anyio.CancelScope()
         self._work: anyio.CancelScope | None = None
+        self._settling: anyio.CancelScope | None = None
+        self._grace = 0.0
 
     @contextmanager
     def work(self) -> Generator[None]:
@@ -130,6 +121,16 @@ class Stop:
             finally:
                 self._work = None
 
+    @contextmanager
+    def settling(self, seconds: float) -> Generator[anyio.CancelScope]:
+        """A block inside of `work` that the first signal gives some seconds to end, and that the second cancels."""
+        with anyio.CancelScope(shield=True) as scope:
+            self._settling, self._grace = scope, seconds
+            try:
+                yield scope
+            finally:
+                self._settling = None
+
     def everything(self) -> anyio.CancelScope:
         """The block that the second signal cancels, or the first outside of `work`."""
         return self._everything
@@ -140,6 +141,8 @@ class Stop:
         if first:
             self.signal = number
         (self._work if first and self._work is not None else self._everything).cancel()
+        if self._settling is not None:
+            self._settling.deadline = current_time() + (self._grace if first else 0)
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
         """Handle signals until canceled."""
@@ -186,7 +189,7 @@ def ending() -> Generator[None]:
             sys.exit(error.exit_code)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(ExitCode.INTERRUPTED)
-        except (StompError, CommandFailed) as error:
+        except (errors.StompError, CommandFailed) as error:
             for text in (error, *getattr(error, "__notes__", ())):
                 report(str(text))
             sys.exit(_exit_code_of(error))

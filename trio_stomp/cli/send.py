@@ -8,9 +8,9 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from trio_stomp.cli.messages import from_line
 from trio_stomp.cli.options import (
     COUNT,
     IN_FLIGHT,
+    RATE,
     SECONDS,
     content_type_option,
     file_option,
@@ -38,6 +39,7 @@ from trio_stomp.cli.options import (
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, report, run
 from trio_stomp.cli.terminal import Advance, counted, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
+from trio_stomp.errors import LocalProtocolError
 from trio_stomp.runtime import current_time, open_background_nursery
 
 __all__ = ["require_receipts", "send"]
@@ -167,9 +169,9 @@ class _Arguments:
         if self.body:
             return iter([[self._message(body) for body in self.body]])
         if self.json_lines:
-            return read_lines(paths, lambda line, number: self._json_message(line, number, claimed))
+            return read_lines(paths, lambda line: self._json_message(line, claimed))
         if self.lines:
-            return read_lines(paths, lambda line, _number: self._message(body_of(line, text=self.text)), self.delimiter)
+            return read_lines(paths, lambda line: self._message(body_of(line, text=self.text)), self.delimiter)
         return ([self._message(read_whole(path, text=self.text, empty=self.empty))] for path in paths)
 
     def repeated(self, messages: Iterable[OutgoingMessage], first: int) -> Iterator[OutgoingMessage]:
@@ -184,11 +186,11 @@ class _Arguments:
             self.destination or "", body, headers=self.header, content_type=self.content_type, **self.options
         )
 
-    def _json_message(self, line: bytes, number: int, claimed: AbstractSet[str]) -> OutgoingMessage:
+    def _json_message(self, line: bytes, claimed: AbstractSet[str]) -> OutgoingMessage:
         headers = list(self.header)
         if self.content_type is not None:
             headers.append(("content-type", self.content_type))
-        message = from_line(line, self.destination, headers, number, without=claimed)
+        message = from_line(line, self.destination, headers, without=claimed)
         return dataclasses.replace(message, **self.options)
 
 
@@ -217,11 +219,15 @@ class _Sending:
         self._publisher: Publisher | None = None
         self._frames_before = client.statistics().frames_sent
 
-    def __str__(self) -> str:
+    @property
+    def sent(self) -> int:
+        """How many messages were sent."""
         # Every frame that this client sends here is a SEND.
-        sent = self._client.statistics().frames_sent - self._frames_before
+        return self._client.statistics().frames_sent - self._frames_before
+
+    def __str__(self) -> str:
         how = "without confirmation" if self._publisher is None else f"{self._publisher.confirmed} confirmed"
-        return f"{counted(sent, 'message')} sent, {how}"
+        return f"{counted(self.sent, 'message')} sent, {how}"
 
     async def run(self, stop: Stop) -> None:
         """Send all messages. Those before one that cannot be read are sent, too."""
@@ -241,6 +247,16 @@ class _Sending:
                 self._publisher = publisher
                 await self._send(batches, publisher.send_many, advance, stop)
 
+    @contextmanager
+    def _refusals(self) -> Generator[None]:
+        """Let invalid input after the first message not end with the status of invalid usage: something was sent."""
+        try:
+            yield
+        except (InvalidUsage, LocalProtocolError) as error:
+            if not self.sent:
+                raise
+            raise CommandFailed(f"{error}; {counted(self.sent, 'message')} sent before") from error
+
     async def _send(
         self,
         batches: Iterator[list[OutgoingMessage]],
@@ -250,7 +266,7 @@ class _Sending:
     ) -> None:
         number, rate = 1, self._arguments.rate
         due = current_time()
-        with stop.work():
+        with stop.work(), self._refusals():
             while batch := await anyio.to_thread.run_sync(next, batches, None, abandon_on_cancel=True):
                 messages = self._arguments.repeated(batch, number)
                 while part := list(itertools.islice(messages, _BATCH if rate is None else 1)):
@@ -311,14 +327,7 @@ def _ignore(_amount: int) -> None:
 @option("Message", "--group", metavar="NAME", help="The message group: one consumer receives all of it, in order.")
 @flag("Message", "--template", help="Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.")
 @option("Pace", "--count", "-n", type=COUNT, default=1, metavar="N", help="Send each message N times.")
-@option(
-    "Pace",
-    "--rate",
-    "-r",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="N",
-    help="Send at most N messages per second.",
-)
+@option("Pace", "--rate", "-r", type=RATE, metavar="N", help="Send at most N messages per second.")
 @option("Confirmation", "--receipt/--no-receipt", default=True, help="Wait until the broker confirms each message.")
 @option("Confirmation", "--in-flight", **IN_FLIGHT)
 @option(

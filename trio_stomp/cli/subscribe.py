@@ -14,16 +14,15 @@ import click
 
 from trio_stomp.cli.commands import command, flag, option
 from trio_stomp.cli.layouts import Layout, layout_options
-from trio_stomp.cli.messages import MessageFilter, blocked_by, require_all, take_batch
+from trio_stomp.cli.messages import MessageFilter, blocked_by, require_all, room, take_batch
 from trio_stomp.cli.options import (
     ACK_MODE,
     HEADERS,
-    count_option,
     filter_options,
     gathered,
     link_of,
     link_options,
-    timeout_option,
+    until_options,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import Output, say
@@ -35,6 +34,9 @@ __all__ = ["subscribe"]
 
 # Messages per write, because each write needs a thread.
 _BATCH: Final = 256
+
+# Seconds for the reader of the output after a signal: it may be busy, or not read at all.
+_PRINTING: Final = 2.0
 
 # Seconds to wait until printed messages are acknowledged, if the broker does not read.
 _SETTLING: Final = 10.0
@@ -63,7 +65,11 @@ class _Arguments:
         """The ack mode: auto for topics and for browsing, where no message returns to a queue."""
         if self.browse:
             return "auto"
-        return self.ack or ("auto" if self.destination.startswith("/topic/") else "client-individual")
+        return self.ack or ("auto" if self._is_topic else "client-individual")
+
+    @property
+    def _is_topic(self) -> bool:
+        return self.destination.startswith("/topic/")
 
     def filter(self, layout: Layout) -> MessageFilter:
         """Return the filter for the messages to print; refuse contradictory arguments."""
@@ -78,6 +84,14 @@ class _Arguments:
         return chosen
 
     def open(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
+        """Subscribe; refuse what would lose messages that are not printed."""
+        leaves_some = self.peek or self.match or self.grep is not None or self.count is not None
+        if self.ack == "auto" and leaves_some and client.profile.acknowledges and not self._is_topic:
+            msg = (
+                "--ack auto takes messages off their queue before they are printed, so it excludes --match, --grep, "
+                "--peek and --count, which leave some there"
+            )
+            raise InvalidUsage(msg)
         return client.subscribe(
             self.destination,
             ack=AckMode.of(self.ack_mode),
@@ -104,15 +118,11 @@ class _Printer:
         # Received but not selected: they go back in the end.
         self._held = 0
 
-    async def run(self, subscription: Subscription) -> None:
+    async def run(self, subscription: Subscription, stop: Stop) -> None:
         """Print messages until the count is reached, or none arrives in time."""
         arguments = self._arguments
-        while arguments.count is None or self._printed < arguments.count:
-            room = _BATCH if arguments.count is None else min(_BATCH, arguments.count - self._printed)
-            batch = await take_batch(subscription, room, arguments.timeout)
-            if not batch:
-                break
-            await self._print(subscription, batch)
+        while batch := await take_batch(subscription, room(_BATCH, arguments.count, self._printed), arguments.timeout):
+            await self._print(subscription, batch, stop)
             if self._settles and subscription.statistics().unsettled >= arguments.prefetch:
                 if arguments.peek and not self._chosen:
                     break
@@ -120,22 +130,25 @@ class _Printer:
         if not (arguments.peek or arguments.browse):
             require_all(self._printed, arguments.count)
 
-    async def _print(self, subscription: Subscription, batch: Sequence[Message]) -> None:
+    async def _print(self, subscription: Subscription, batch: Sequence[Message], stop: Stop) -> None:
         chosen = [message for message in batch if self._chosen.chooses(message)]
         if chosen:
-            terminal = self._output.is_terminal
-            if self._arguments.output is None:
-                lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
-            else:
-                # Canceled between here and its ACK, a message is in a file and is delivered again.
-                lines = await anyio.to_thread.run_sync(self._save, self._arguments.output, chosen)
-            await self._output.write(b"".join(lines))
+            # Printed messages must not be redelivered after Ctrl-C.
+            with stop.settling(_PRINTING) as scope:
+                if self._arguments.output is None:
+                    terminal = self._output.is_terminal
+                    lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
+                else:
+                    lines = await anyio.to_thread.run_sync(self._save, self._arguments.output, chosen)
+                await self._output.write(b"".join(lines))
+            if scope.cancelled_caught:
+                # The signal has canceled the work around it, too, and this raises.
+                await anyio.lowlevel.checkpoint()
             self._printed += len(chosen)
         if not self._settles:
             return
         taken = [] if self._arguments.peek else chosen
         self._held += len(batch) - len(taken)
-        # Printed messages must not be redelivered after Ctrl-C.
         with anyio.move_on_after(_SETTLING) as scope:
             scope.shield = True
             if taken and not self._held:
@@ -188,17 +201,13 @@ class _Printer:
     "trio-stomp subscribe /queue/reports --output reports --count 10",
 )
 @click.argument("destination")
-@count_option
-@timeout_option
+@until_options
 @filter_options
 @option("Selection", "--selector", metavar="SQL", help="A filter for the broker, where it supports selectors.")
 @flag("Subscription", "--peek", help="Acknowledge nothing: all messages return to the queue.")
 @flag("Subscription", "--browse", help="Print the messages in a queue without removing them, then stop.")
 @option(
-    "Subscription",
-    "--ack",
-    type=ACK_MODE,
-    help="The ack mode.  [default: auto for /topic/, else client-individual]",
+    "Subscription", "--ack", type=ACK_MODE, help="The ack mode.  [default: auto for /topic/, else client-individual]"
 )
 @option("Subscription", "--durable", metavar="NAME", help="Use the durable subscription of this name.")
 @option("Subscription", "--subscribe-header", **HEADERS, help="An additional header of SUBSCRIBE.")
@@ -219,13 +228,13 @@ def subscribe(context: click.Context) -> None:
     that --match or --grep filter out return to the queue in the end.
     """
     arguments, layout = gathered(_Arguments, context), gathered(Layout, context)
-    printer = _Printer(arguments, layout, Output.standard())
+    printer = _Printer(arguments, layout, Output())
     link = link_of(context)
 
     async def work(stop: Stop) -> None:
         async with link.connect() as client, arguments.open(client) as subscription:
             say(f"subscribed to {arguments.destination}; press Ctrl-C to stop")
             with stop.work():
-                await printer.run(subscription)
+                await printer.run(subscription, stop)
 
     run(work)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import BinaryIO, Self, TextIO
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, TextIO
 
 import anyio
 from rich.console import Console
@@ -14,32 +15,47 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.printable import one_line
 
-__all__ = ["Advance", "Output", "console", "counted", "duration", "is_terminal", "progress", "say"]
+__all__ = [
+    "Advance",
+    "Output",
+    "can_ask",
+    "console",
+    "counted",
+    "duration",
+    "is_terminal",
+    "progress",
+    "say",
+    "unbuffered",
+]
+
+
+def unbuffered(stream: TextIO) -> BinaryIO:
+    """Return a standard stream without its buffer, as one whose calls wait.
+
+    A thread may still wait for it when the process ends. With the lock of the buffer, it would abort the interpreter.
+    """
+    # In tests, it is not a file.
+    raw: BinaryIO = getattr(stream.buffer, "raw", stream.buffer)
+    if sys.platform != "win32":
+        # A program that shares it may have made it non-blocking. Then input that comes later would look like its end.
+        with suppress(OSError):
+            os.set_blocking(raw.fileno(), True)
+    return raw
 
 
 class Output:
-    """A binary stream for messages, written in a thread: a slow reader does not stop the heart-beats.
+    """Standard output for messages, written in a thread: a slow reader does not stop the heart-beats.
 
-    It is unbuffered. A thread may still wait for the reader when the process ends; if it held the lock of the buffer,
-    the interpreter would abort.
+    Raises:
+        CommandFailed: It is closed: what cannot be printed should not be received.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        # In tests, it may not be a real file.
-        self._stream: BinaryIO = getattr(stream, "raw", stream)
-        self.is_terminal = stream.isatty()
-
-    @classmethod
-    def standard(cls) -> Self:
-        """Standard output.
-
-        Raises:
-            CommandFailed: It is closed: what cannot be printed should not be received.
-        """
+    def __init__(self) -> None:
         stream: TextIO | None = sys.stdout
         if stream is None:
             raise InvalidUsage("standard output is closed")
-        return cls(stream.buffer)
+        self._stream = unbuffered(stream)
+        self.is_terminal = stream.isatty()
 
     async def write(self, octets: bytes) -> None:
         """Write.
@@ -67,6 +83,11 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def can_ask() -> bool:
+    """Whether there is a user to ask. Standard input may contain the messages to send; then a prompt is impossible."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
 class _Console(Console):
     """A console that raises BrokenPipeError, which `ending` handles."""
 
@@ -82,9 +103,9 @@ def console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 def say(text: str) -> None:
     """Print a note on standard error if that is a terminal."""
-    errors = console(stderr=True)
-    if errors.is_terminal:
-        errors.print(one_line(text), markup=False, emoji=False)
+    # Not by the console: with FORCE_COLOR, as in many CI systems, it takes any stream for a terminal.
+    if is_terminal(sys.stderr):
+        console(stderr=True).print(one_line(text), markup=False, emoji=False)
 
 
 def counted(number: int, noun: str) -> str:
@@ -101,16 +122,15 @@ def duration(seconds: float) -> str:
 @contextmanager
 def progress(what: str, total: int | None = None) -> Generator[Advance]:
     """Show a progress bar on standard error, if that is a terminal."""
-    errors = console(stderr=True)
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,.0f} messages, {task.fields[rate]}"),
         TimeElapsedColumn(),
-        console=errors,
+        console=console(stderr=True),
         transient=True,
-        disable=not errors.is_terminal,
+        disable=not is_terminal(sys.stderr),
     )
     task = bar.add_task(what, total=total, rate="")
 

@@ -366,7 +366,7 @@ def top(context: click.Context) -> None:
 
     async def work(stop: Stop) -> None:
         stop.code = ExitCode.OK
-        output = Output.standard()
+        output = Output()
         async with opened as view:
             with stop.work():
                 await _watch(view, output, arguments)

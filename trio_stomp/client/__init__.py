@@ -4,7 +4,7 @@ from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream, open  # noqa: A004  # used as trio_stomp.open()
 from trio_stomp.client.dead_letters import is_passed_on
 from trio_stomp.client.docstrings import with_arguments_of
-from trio_stomp.client.environment import EnvironmentOptions, options_from_environment
+from trio_stomp.client.environment import EnvironmentOptions, options_from_environment, refuse_misspelled
 from trio_stomp.client.handlers import require_plain
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
@@ -88,6 +88,7 @@ __all__ = [
     "is_passed_on",
     "open",
     "options_from_environment",
+    "refuse_misspelled",
     "require_plain",
     "resent_body",
     "session_of",

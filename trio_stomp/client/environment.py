@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Required, TypedDict, TypeVar, cast
 
 from trio_stomp.brokers import Profile, profile_named
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.session import Settings
 
-__all__ = ["EnvironmentOptions", "options_from_environment"]
+__all__ = ["EnvironmentOptions", "options_from_environment", "refuse_misspelled"]
 
 T = TypeVar("T")
 
@@ -55,7 +55,8 @@ def options_from_environment(
         LocalProtocolError: A variable is missing, invalid or misspelled, or a file cannot be read. The message names
             the variable, and shows no passcode.
     """
-    read = _Reader(os.environ if environment is None else environment, prefix)
+    environment = os.environ if environment is None else environment
+    read = _Reader(environment, prefix)
     found = {option: read.value(name, convert) for name, (option, convert) in _VARIABLES.items()}
     urls = read.value("URL", _urls)
     if urls is None:
@@ -64,7 +65,7 @@ def options_from_environment(
     if given is not None and in_file is not None:
         raise LocalProtocolError(f"{prefix}PASSCODE and {prefix}PASSCODE_FILE are both set; unset one")
     found["passcode"] = given if in_file is None else in_file
-    read.refuse_misspelled()
+    refuse_misspelled(environment, read.known, prefix)
     options = {option: value for option, value in found.items() if value is not None}
     try:
         Settings.of(urls, options)
@@ -75,12 +76,12 @@ def options_from_environment(
 
 
 class _Reader:
-    """Reads variables, and keeps the names of those that were read."""
+    """Reads variables, and keeps the names of those that were read in `known`."""
 
     def __init__(self, environment: Mapping[str, str], prefix: str) -> None:
         self._environment = environment
         self._prefix = prefix
-        self._known: list[str] = []
+        self.known: list[str] = []
 
     def value(self, name: str, convert: Callable[[str], T]) -> T | None:
         """Return the value of a variable; None if it is not set.
@@ -89,7 +90,7 @@ class _Reader:
             LocalProtocolError: It cannot be converted.
         """
         full = self._prefix + name
-        self._known.append(full)
+        self.known.append(full)
         text = self._environment.get(full, "")
         if not text:
             return None
@@ -124,19 +125,20 @@ class _Reader:
             f"the file in the environment variable {self._prefix}PASSCODE_FILE: {reason}"
         ) from None
 
-    def refuse_misspelled(self) -> None:
-        """Check the other variables with the prefix; programs of their own may use some.
 
-        Raises:
-            LocalProtocolError: The name of one is close to one that was read.
-        """
-        for name in sorted(self._environment):
-            if name.startswith(self._prefix) and name not in self._known:
-                import difflib  # noqa: PLC0415  # for an error alone
+def refuse_misspelled(environment: Mapping[str, str], known: Collection[str], prefix: str) -> None:
+    """Check the variables with the prefix that are not known; programs may have some of their own.
 
-                near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.9)
-                if near:
-                    raise LocalProtocolError(f"there is no environment variable {name}; did you mean {near[0]}?")
+    Raises:
+        LocalProtocolError: The name of one is close to a known one.
+    """
+    for name in sorted(environment):
+        if name.startswith(prefix) and name not in known:
+            import difflib  # noqa: PLC0415  # for an error alone
+
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+            if near:
+                raise LocalProtocolError(f"there is no environment variable {name}; did you mean {near[0]}?")
 
 
 def _urls(text: str) -> list[str] | None:
