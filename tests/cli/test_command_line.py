@@ -73,11 +73,11 @@ def test_example_in_a_help_text_when_read_then_the_command_takes_it(
         ([], ["-v"], logging.INFO),
         ([], ["--lines", "-vv"], logging.DEBUG),
         (["-v"], ["--verbose"], logging.DEBUG),
-        ([], [], None),
+        ([], [], logging.WARNING),
     ],
 )
 def test_command_line_when_verbose_anywhere_then_logs(
-    before: list[str], after: list[str], level: int | None, monkeypatch: pytest.MonkeyPatch
+    before: list[str], after: list[str], level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     levels: list[object] = []
 
@@ -89,7 +89,7 @@ def test_command_line_when_verbose_anywhere_then_logs(
 
     CliRunner().invoke(command_line, [*before, "send", "--lines", "--json-lines", *after])
 
-    assert levels == ([] if level is None else [level])
+    assert levels == [level]
 
 
 def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> None:

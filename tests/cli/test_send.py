@@ -257,7 +257,7 @@ def test_send_when_a_later_message_is_invalid_then_the_status_does_not_say_that_
     nothing = cli("send", "/queue/a", "--json", input=lines.partition("\n")[2])
 
     assert (some.exit_code, nothing.exit_code) == (ExitCode.FAILED, ExitCode.USAGE)
-    assert "; 1 message sent before" in some.stderr
+    assert "; 1 message sent, 1 confirmed" in some.stderr
     assert bodies(stomp_broker_thread) == [b"one"]
 
 
@@ -270,7 +270,7 @@ def test_send_when_a_later_file_cannot_be_read_then_the_status_does_not_say_that
     done = cli("send", "/queue/a", "--lines", "-f", str(tmp_path / "a"), "-f", "/proc/self/mem")
 
     assert done.exit_code == ExitCode.FAILED
-    assert "/proc/self/mem cannot be read: Input/output error; 1 message sent before" in done.stderr
+    assert "/proc/self/mem cannot be read: Input/output error; 1 message sent, 1 confirmed" in done.stderr
     assert bodies(stomp_broker_thread) == [b"one"]
 
 

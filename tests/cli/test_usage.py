@@ -19,6 +19,9 @@ REFUSED: list[tuple[str, str]] = [
     ("context add prod -u stomp://ann:s3cret@a", "the URL contains a passcode"),
     ("context add prod -u stomp://ann:s3cret/7@a", "must be a number from 1 to 65535"),
     ("context add prod -u stomp://a --proxy socks5://ann:s3cret/7@p:1080", "the port of the proxy"),
+    ("context delete", "no such command 'delete'; did you mean 'remove'"),
+    ("context shw", "no such command 'shw'; did you mean 'show'"),
+    ("context zzz", "no such command 'zzz'; there are add, "),
     ("doctor -u http://ann:s3cret@host", "http"),
     ("doctor -u stomp+unix://ann:s3cret@host/x", "stomp+unix"),
     ("move /queue/a", "where to?"),
@@ -61,6 +64,7 @@ REFUSED: list[tuple[str, str]] = [
     ("send /queue/a --file /missing", "'/missing' does not exist"),
     ("send /queue/a x --rate nan", "expected a number"),
     ("send /queue/a x --ttl inf", "expected a number"),
+    ("send /queue/a x --count 1k", "expected a whole number, got '1k'"),
     (
         "send /queue/a one --stomp-version draft --stomp-version 1.0",
         "the early draft of STOMP cannot be negotiated",

@@ -28,6 +28,7 @@ from trio_stomp.cli.options import (
     json_option,
     link_of,
     link_options,
+    whole,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.send import require_receipts
@@ -220,7 +221,7 @@ def _print_table(numbers: dict[str, float], server: str) -> None:
 )
 @click.argument("destination", default="")
 @option("Measurement", "--messages", "-n", type=COUNT, default=10_000, help="How many messages to send.")
-@option("Measurement", "--size", "-s", type=click.IntRange(min=_STAMP.size), default=100, help="Bytes in each body.")
+@option("Measurement", "--size", "-s", type=whole(_STAMP.size), default=100, help="Bytes in each body.")
 @option("Measurement", "--receipt/--no-receipt", default=True, help="Have the broker confirm each message.")
 @option("Measurement", "--in-flight", **IN_FLIGHT)
 @option("Measurement", "--ack", type=ACK_MODE, default="client-individual", help="The ack mode of the consumer.")

@@ -13,7 +13,7 @@ import anyio
 import click
 
 from trio_stomp.cli.commands import Decorator, command, flag, option
-from trio_stomp.cli.options import COUNT, FILE, INTERVAL, gathered
+from trio_stomp.cli.options import COUNT, FILE, INTERVAL, gathered, whole
 from trio_stomp.cli.passcodes import lines_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import say
@@ -155,7 +155,7 @@ def _limit(name: str, default: int, help_text: str) -> Decorator:
     "trio-stomp broker --websocket --port 15674 --users users.txt",
 )
 @option("Listening", "--host", default="127.0.0.1", help="The address to listen on.")
-@option("Listening", "--port", type=click.IntRange(0, 65535), default=61613, help="The port; 0 means any free one.")
+@option("Listening", "--port", type=whole(0, 65535), default=61613, help="The port; 0 means any free one.")
 @flag("Listening", "--websocket", help="Speak STOMP over WebSocket, at any path (extra websocket).")
 @option(
     "Listening",

@@ -5,7 +5,6 @@ Each is imported when it is used, as they import more than the list of them need
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Final
@@ -59,6 +58,8 @@ _MEANT: Final = {
 class _CommandLine(CommandGroup):
     """The group of all commands. It handles how each of them ends."""
 
+    other_names = _MEANT
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(_COMMANDS)
 
@@ -69,17 +70,6 @@ class _CommandLine(CommandGroup):
             found.short_help = _COMMANDS[cmd_name]
             self.add_command(found, cmd_name)
         return self.commands.get(cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may be meant."""
-        name = args[0]
-        if not (name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing):
-            near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _COMMANDS, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_COMMANDS)}"
-            raise click.UsageError(f"no such command {name!r}; {hint}", ctx)
-        return super().resolve_command(ctx, args)
 
     def load_all(self) -> None:
         """Fill `commands`, for those who read it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, ParamSpec, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ R = TypeVar("R")
 
 # Where the contexts of a command line count --verbose together.
 _VERBOSITY: Final = "trio_stomp.cli.verbosity"
+_LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class _RecordFormatter(logging.Formatter):
@@ -35,10 +37,11 @@ class _RecordFormatter(logging.Formatter):
 
 
 def _log(verbosity: int) -> None:
-    if verbosity:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_RecordFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbosity > 1 else logging.INFO)
+    handler = logging.StreamHandler(sys.stderr)
+    # Warnings look like errors of the command.
+    line = "%(asctime)s %(levelname)s %(name)s: %(message)s" if verbosity else "trio-stomp: %(message)s"
+    handler.setFormatter(_RecordFormatter(line))
+    logging.basicConfig(handlers=[handler], level=_LEVELS[min(verbosity, len(_LEVELS) - 1)])
 
 
 def _count(context: click.Context, _parameter: click.Parameter, value: int) -> None:
@@ -131,6 +134,21 @@ class Command(_Helpful):
 
 class CommandGroup(_Helpful, click.Group):
     """A command with commands of its own."""
+
+    # By what other tools call them: the commands.
+    other_names: Mapping[str, str] = {}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may be meant."""
+        name, names = args[0], self.list_commands(ctx)
+        if not (name in names or name.startswith("-") or ctx.resilient_parsing):
+            meant = self.other_names.get(name)
+            near = [meant] if meant is not None else difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+            raise click.UsageError(f"no such command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options."""

@@ -48,6 +48,7 @@ __all__ = [
     "management_option",
     "text_option",
     "until_options",
+    "whole",
 ]
 
 DEFAULT_URL: Final = "stomp://localhost:61613"
@@ -57,6 +58,15 @@ _TLS_SCHEMES: Final = ("stomps:", "wss:")
 # --- the values of options --------------------------------------------------------------------------------------------
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _Whole(click.IntRange):
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"expected a whole number, got {value!r}", param, ctx)
+        return int(super().convert(number, param, ctx))
 
 
 class _Number(click.FloatRange):
@@ -97,6 +107,11 @@ class _Urls(click.types.StringParamType):
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return rv.replace(",", " ").split()
+
+
+def whole(least: int, most: int | None = None) -> click.IntRange:
+    """A whole number within limits."""
+    return _Whole(least, most)
 
 
 SECONDS: Final = _Duration(min=0, min_open=True)
@@ -145,7 +160,7 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
 
 
 RATE: Final = _Number(min=0, min_open=True)
-COUNT: Final = click.IntRange(min=1)
+COUNT: Final = whole(1)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 # For options that may be repeated.
 HEADERS: Final[Mapping[str, object]] = {"type": header_of, "multiple": True, "metavar": "NAME:VALUE"}
@@ -394,7 +409,7 @@ connection_options: Final = together(
     option(
         "Protocol",
         "--websocket-message-bytes",
-        type=click.IntRange(min=4),
+        type=whole(4),
         metavar="N",
         help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
     ),

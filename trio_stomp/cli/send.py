@@ -8,9 +8,9 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,6 +35,7 @@ from trio_stomp.cli.options import (
     link_of,
     link_options,
     text_option,
+    whole,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, report, run
 from trio_stomp.cli.terminal import Advance, counted, is_terminal, progress, say
@@ -241,21 +242,16 @@ class _Sending:
         # A progress bar would overwrite what is typed.
         with nullcontext(_ignore) if is_typed else progress("sending") as advance:
             if not arguments.receipt:
-                await self._send(batches, client.send_many, advance, stop)
-                return
-            async with _open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
-                self._publisher = publisher
-                await self._send(batches, publisher.send_many, advance, stop)
-
-    @contextmanager
-    def _refusals(self) -> Generator[None]:
-        """Let invalid input after the first message not end with the status of invalid usage: something was sent."""
-        try:
-            yield
-        except (InvalidUsage, LocalProtocolError) as error:
-            if not self.sent:
-                raise
-            raise CommandFailed(f"{error}; {counted(self.sent, 'message')} sent before") from error
+                failure = await self._send(batches, client.send_many, advance, stop)
+            else:
+                async with _open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
+                    self._publisher = publisher
+                    failure = await self._send(batches, publisher.send_many, advance, stop)
+        if failure is not None and self.sent:
+            # Not with the status of invalid usage, which says that nothing was sent.
+            raise CommandFailed(f"{failure}; {self}") from failure
+        if failure is not None:
+            raise failure
 
     async def _send(
         self,
@@ -263,19 +259,24 @@ class _Sending:
         send_many: Callable[[list[OutgoingMessage]], Awaitable[object]],
         advance: Advance,
         stop: Stop,
-    ) -> None:
+    ) -> CommandFailed | LocalProtocolError | None:
+        """Send; return why a message cannot be read or sent, so that those before it are confirmed first."""
         number, rate = 1, self._arguments.rate
         due = current_time()
-        with stop.work(), self._refusals():
-            while batch := await anyio.to_thread.run_sync(next, batches, None, abandon_on_cancel=True):
-                messages = self._arguments.repeated(batch, number)
-                while part := list(itertools.islice(messages, _BATCH if rate is None else 1)):
-                    if rate is not None:
-                        await anyio.sleep_until(due)
-                        due = max(due + 1 / rate, current_time() - _CATCH_UP)
-                    await send_many(part)
-                    number += len(part)
-                    advance(len(part))
+        try:
+            with stop.work():
+                while batch := await anyio.to_thread.run_sync(next, batches, None, abandon_on_cancel=True):
+                    messages = self._arguments.repeated(batch, number)
+                    while part := list(itertools.islice(messages, _BATCH if rate is None else 1)):
+                        if rate is not None:
+                            await anyio.sleep_until(due)
+                            due = max(due + 1 / rate, current_time() - _CATCH_UP)
+                        await send_many(part)
+                        number += len(part)
+                        advance(len(part))
+        except (CommandFailed, LocalProtocolError) as error:
+            return error
+        return None
 
 
 def _ignore(_amount: int) -> None:
@@ -319,7 +320,7 @@ def _ignore(_amount: int) -> None:
 @option(
     "Message",
     "--priority",
-    type=click.IntRange(min=0),
+    type=whole(0),
     metavar="N",
     help="The priority, 0 to 9; higher ones are delivered first.",
 )
