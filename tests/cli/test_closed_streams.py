@@ -76,3 +76,20 @@ def test_command_when_its_output_has_no_room_then_says_so(
 
     assert done.returncode == ExitCode.FAILED
     assert "the output cannot be written: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("doctor", "--vhost", "zwö"), ("context", "show", "a")])
+def test_command_when_its_output_cannot_have_a_character_then_it_is_escaped(
+    arguments: tuple[str, ...], stomp_broker_thread: ThreadedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = run(
+        "", "context", "add", "a", "-u", "stomp://a", "--vhost", "zwö", broker=stomp_broker_thread, folder=tmp_path
+    )
+    # Another than UTF-8, as on Windows. click takes ASCII for a mistake, and writes UTF-8.
+    monkeypatch.setenv("PYTHONIOENCODING", "iso8859-5")
+
+    done = run("| cat", *arguments, broker=stomp_broker_thread, folder=tmp_path)
+
+    assert added.returncode == 0
+    assert "zw\\xf6" in done.stdout
+    assert done.stderr == ""

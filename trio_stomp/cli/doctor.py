@@ -489,12 +489,12 @@ def print_finding(finding: Finding, console: Console) -> None:
 
 async def _examine(url: str, options: ConnectOptions, *, as_json: bool) -> ExitCode:
     address, output = str(Endpoint.parse(url)), console(quiet=as_json)
-    output.print(Text(address, style="bold"))
+    output.print(Text(address, style="bold"), soft_wrap=True)
     findings = await diagnose(url, options, lambda finding: print_finding(finding, output))
     code = exit_code_for(findings)
     healthy = code is ExitCode.OK
     verdict, style = ("the connection works", "green") if healthy else ("it does not work", "bold red")
-    output.print(Text(verdict, style=style))
+    output.print(Text(verdict, style=style), soft_wrap=True)
     if as_json:
         line = {"address": address, "healthy": healthy, "steps": list(map(dataclasses.asdict, findings))}
         # It is still the same JSON: control characters become JSON escapes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import signal
 import sys
 
@@ -15,6 +16,9 @@ def main() -> None:
     absent = [name for name in ("click", "rich") if importlib.util.find_spec(name) is None]
     if absent:
         sys.exit(f"trio-stomp: this command requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Text from a broker may have characters that the terminal or the file cannot have. As for standard error.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         # Not at the top: it imports these packages.
         from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
