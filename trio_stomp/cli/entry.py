@@ -6,6 +6,7 @@ import importlib.util
 import io
 import signal
 import sys
+from typing import TextIO
 
 __all__ = ["main"]
 
@@ -16,9 +17,10 @@ def main() -> None:
     absent = [name for name in ("click", "rich") if importlib.util.find_spec(name) is None]
     if absent:
         sys.exit(f"trio-stomp: this command requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    output: TextIO | None = sys.stdout
+    if isinstance(output, io.TextIOWrapper):
         # Text from a broker may have characters that the terminal or the file cannot have. As for standard error.
-        sys.stdout.reconfigure(errors="backslashreplace")
+        output.reconfigure(errors="backslashreplace")
     try:
         # Not at the top: it imports these packages.
         from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
