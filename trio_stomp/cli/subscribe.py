@@ -24,7 +24,7 @@ from trio_stomp.cli.options import (
     link_options,
     until_options,
 )
-from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
+from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.printable import one_line
@@ -35,11 +35,8 @@ __all__ = ["subscribe"]
 # Messages per write, because each write needs a thread.
 _BATCH: Final = 256
 
-# Seconds for the reader of the output after a signal: it may be busy, or not read at all.
-_PRINTING: Final = 2.0
-
-# Seconds to wait until printed messages are acknowledged, if the broker does not read.
-_SETTLING: Final = 10.0
+# Seconds after a signal for messages that are being printed and acknowledged: the reader of the output may not read.
+_SETTLING: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,33 +129,27 @@ class _Printer:
 
     async def _print(self, subscription: Subscription, batch: Sequence[Message], stop: Stop) -> None:
         chosen = [message for message in batch if self._chosen.chooses(message)]
-        if chosen:
-            # Printed messages must not be redelivered after Ctrl-C.
-            with stop.settling(_PRINTING) as scope:
+        # Printed messages must not be redelivered after Ctrl-C.
+        with stop.settling(_SETTLING) as scope:
+            if chosen:
                 if self._arguments.output is None:
                     terminal = self._output.is_terminal
                     lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
                 else:
                     lines = await anyio.to_thread.run_sync(self._save, self._arguments.output, chosen)
                 await self._output.write(b"".join(lines))
-            if scope.cancelled_caught:
-                # The signal has canceled the work around it, too, and this raises.
-                await anyio.lowlevel.checkpoint()
-            self._printed += len(chosen)
-        if not self._settles:
-            return
-        taken = [] if self._arguments.peek else chosen
-        self._held += len(batch) - len(taken)
-        with anyio.move_on_after(_SETTLING) as scope:
-            scope.shield = True
-            if taken and not self._held:
-                await subscription.ack_up_to(taken[-1])
-            else:
-                for message in taken:
-                    await message.ack()
+                self._printed += len(chosen)
+            if self._settles:
+                taken = [] if self._arguments.peek else chosen
+                self._held += len(batch) - len(taken)
+                if taken and not self._held:
+                    await subscription.ack_up_to(taken[-1])
+                else:
+                    for message in taken:
+                        await message.ack()
         if scope.cancelled_caught:
-            why = f"the broker did not accept acknowledgments for {_SETTLING:g} s"
-            raise CommandFailed(f"{why}; the last messages will be redelivered", ExitCode.LOST)
+            # The signal has canceled the work around it, too, and this raises.
+            await anyio.lowlevel.checkpoint()
 
     def _save(self, folder: Path, messages: Sequence[Message]) -> list[bytes]:
         """Write each body to a file; return their names, a line each."""
