@@ -248,9 +248,7 @@ async def test_work_when_the_policy_retries_bad_bodies_then_they_are_tried_as_of
     assert tried == 3
 
 
-async def test_work_when_nothing_was_chosen_then_bodies_are_not_looked_at(
-    client: Client, broker: Broker
-) -> None:
+async def test_work_when_nothing_was_chosen_then_bodies_are_not_looked_at(client: Client, broker: Broker) -> None:
     await client.send("/queue/a", b"{", content_type="application/json")
     bodies: list[bytes] = []
 

@@ -393,27 +393,15 @@ def measured(names: Sequence[str], seconds: float) -> dict[str, Outcome]:
 
 def table(outcomes: Mapping[str, Outcome]) -> str:
     """The table for the manual."""
-    columns = ("clients send", "sent", "most memory", "memory over time, full height is 1 GiB", "refused by")
+    columns = ("clients send", "sent", "most memory", "refused by")
     head = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     return "\n".join([*head, *(_row(name, outcome) for name, outcome in outcomes.items())]) + "\n"
 
 
 def _row(name: str, outcome: Outcome) -> str:
     refused = ", ".join(f"`{error}`" for error in sorted(outcome.errors)) or "nothing"
-    cells = (FLOODS[name].what, f"{outcome.sent // MIB} MiB", f"{outcome.peak // MIB} MiB", _blocks(outcome), refused)
+    cells = (FLOODS[name].what, f"{outcome.sent // MIB} MiB", f"{outcome.peak // MIB} MiB", refused)
     return f"| {' | '.join(cells)} |"
-
-
-def _blocks(outcome: Outcome) -> str:
-    """Memory over time: the most that was held in each part of it, as a block that is full at 1 GiB."""
-    blocks, parts = "▁▂▃▄▅▆▇█", 24
-    most, last = [0] * parts, 0
-    for seconds, memory in outcome.samples:
-        part = min(parts - 1, int(seconds / outcome.samples[-1][0] * parts))
-        # On a busy machine, there may be several parts between two samples.
-        most[last : part + 1] = [max(memory, each) for each in most[last : part + 1]]
-        last = part
-    return "".join(blocks[min(len(blocks) - 1, memory * len(blocks) // (1024 * MIB))] for memory in most)
 
 
 def main() -> None:
