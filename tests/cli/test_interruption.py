@@ -150,7 +150,7 @@ def test_subscribe_when_interrupted_while_it_prints_then_what_is_read_is_acknowl
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 0
 
 
-def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_the_same(
+def test_subscribe_when_interrupted_while_its_output_is_not_read_then_ends_all_the_same(
     stomp_broker_thread: ThreadedBroker,
 ) -> None:
     publish(stomp_broker_thread, "x" * 1_000_000)
@@ -267,7 +267,7 @@ PRINTING: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
-def test_command_when_nobody_reads_its_output_then_ends_quietly(
+def test_command_when_the_reader_of_its_output_has_gone_then_ends_quietly(
     stomp_broker_thread: ThreadedBroker, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     publish(stomp_broker_thread, "one")
@@ -299,7 +299,7 @@ def test_commands_when_compared_with_those_above_then_each_that_prints_is_among_
     assert {arguments[0] for arguments in PRINTING} >= set(command_line.commands) - {"send", "reply", "count"}
 
 
-def test_command_when_nobody_reads_its_errors_then_ends_quietly() -> None:
+def test_command_when_the_reader_of_its_errors_has_gone_then_ends_quietly() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:

@@ -20,7 +20,7 @@ __all__ = ["client_of", "client_of_peer", "client_talking_to", "fill", "pieces_o
 
 
 async def fill(client: Client, destination: str, count: int) -> None:
-    """Send so many messages, whose bodies are their numbers."""
+    """Send `count` messages with the bodies 0, 1, 2 and so on."""
     for number in range(count):
         await client.send(destination, b"%d" % number)
 

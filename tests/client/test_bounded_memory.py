@@ -240,7 +240,7 @@ async def test_memory_when_the_prefetch_is_ignored_then_the_reader_is_held_or_th
 @pytest.mark.parametrize("shape", PASSING)
 @EACH_SERVER
 @measures_memory
-async def test_memory_when_frames_concern_nobody_then_they_are_read_and_forgotten(server: str, shape: str) -> None:
+async def test_memory_when_no_task_waits_for_frames_then_they_are_read_and_forgotten(server: str, shape: str) -> None:
     async with subscribed(server) as (flood, client, _):
         with Measured() as memory:
             flood.start(itertools.islice(endless(PASSING[shape]), FRAMES))

@@ -94,7 +94,7 @@ async def test_dead_letter_when_no_send_can_carry_its_content_type_then_it_is_se
 
 
 async def dead_letter_of(server: str, headers: dict[str, str], body: bytes) -> Frame:
-    """What becomes of a message of a broker, with these headers and its own, when it fails."""
+    """Return the dead letter of a message that has these headers, besides those that every message has."""
 
     async def fail(_message: object) -> None:
         await trio.lowlevel.checkpoint()

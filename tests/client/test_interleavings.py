@@ -272,7 +272,7 @@ async def test_watchdog_when_the_reader_goes_on_then_the_broker_has_all_of_its_t
     ):
         await anyio.sleep(24)
         assert client.statistics().reads_paused == 1
-        # Nobody read in the first 24 seconds, so 6 more without a word are no reason to give up.
+        # Nothing was read in the first 24 seconds, so 6 more in silence are no reason to give up.
         for number in range(3):
             assert int((await anext(subscription)).body) == number
 

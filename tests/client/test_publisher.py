@@ -168,7 +168,7 @@ async def test_publisher_when_the_link_is_gone_for_good_then_send_names_what_is_
     with pytest.raises(ConnectionLost) as caught:
         async with client.publisher() as publisher:
             await publisher.send("/queue/a", b"")
-    # Whoever follows the causes comes to an end.
+    # The chain of causes has an end.
     assert caught.value.__cause__ is not caught.value
 
 

@@ -154,7 +154,7 @@ async def test_stream_when_the_link_is_lost_again_then_what_was_redelivered_and_
         host = StreamHost(broker)
         async with reconnecting(host) as client, client.subscribe("/queue/a", stream_offset="first") as subscription:
             host.fill(7, 8, 9)
-            # Nobody can settle these three any more, once the link is lost.
+            # Once the link is lost, these three cannot be settled.
             stale = [await anext(subscription) for _ in range(3)]
             await host.lose()
             for _ in stale:

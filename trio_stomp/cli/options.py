@@ -269,9 +269,6 @@ class LinkOptions:
         return options
 
 
-# Without an option here: that of the passcode, and what only programs read.
-_OTHER_VARIABLES: Final = frozenset({VARIABLE, "TRIO_STOMP_TIMEOUT", "TRIO_STOMP_DISCONNECT_TIMEOUT"})
-
 # Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
@@ -285,8 +282,8 @@ def link_of(context: click.Context) -> Link:
         CommandFailed: A file or the passcode cannot be read, or there is no such context.
         LocalProtocolError: The name of an environment variable is misspelled.
     """
-    known = {str(each.envvar) for each in context.command.params if each.envvar is not None}
-    refuse_misspelled(os.environ, known | _OTHER_VARIABLES, "TRIO_STOMP_")
+    own = [str(each.envvar) for each in context.command.params if each.envvar is not None]
+    refuse_misspelled(os.environ, "TRIO_STOMP_", own)
     store = ContextStore.of_user()
     name: str | None = context.params["saved_context"] or None
     # A URL without a context means that broker alone: the context in use is ignored.

@@ -65,7 +65,7 @@ def options_from_environment(
     if given is not None and in_file is not None:
         raise LocalProtocolError(f"{prefix}PASSCODE and {prefix}PASSCODE_FILE are both set; unset one")
     found["passcode"] = given if in_file is None else in_file
-    refuse_misspelled(environment, read.known, prefix)
+    refuse_misspelled(environment, prefix)
     options = {option: value for option, value in found.items() if value is not None}
     try:
         Settings.of(urls, options)
@@ -76,12 +76,11 @@ def options_from_environment(
 
 
 class _Reader:
-    """Reads variables, and keeps the names of those that were read in `known`."""
+    """Reads variables."""
 
     def __init__(self, environment: Mapping[str, str], prefix: str) -> None:
         self._environment = environment
         self._prefix = prefix
-        self.known: list[str] = []
 
     def value(self, name: str, convert: Callable[[str], T]) -> T | None:
         """Return the value of a variable; None if it is not set.
@@ -90,7 +89,6 @@ class _Reader:
             LocalProtocolError: It cannot be converted.
         """
         full = self._prefix + name
-        self.known.append(full)
         text = self._environment.get(full, "")
         if not text:
             return None
@@ -126,12 +124,13 @@ class _Reader:
         ) from None
 
 
-def refuse_misspelled(environment: Mapping[str, str], known: Collection[str], prefix: str) -> None:
-    """Check the variables with the prefix that are not known; programs may have some of their own.
+def refuse_misspelled(environment: Mapping[str, str], prefix: str, others: Collection[str] = ()) -> None:
+    """Check the variables with the prefix that are neither read here nor among the others; programs may have their own.
 
     Raises:
-        LocalProtocolError: The name of one is close to a known one.
+        LocalProtocolError: The name of one is close to one of those.
     """
+    known = {*(prefix + name for name in _NAMES), *others}
     for name in sorted(environment):
         if name.startswith(prefix) and name not in known:
             import difflib  # noqa: PLC0415  # for an error alone
@@ -178,3 +177,5 @@ _VARIABLES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "PROFILE": ("profile", profile_named),
     "PROXY": ("proxy", str),
 }
+
+_NAMES: Final = ("URL", "PASSCODE", "PASSCODE_FILE", *_VARIABLES)
