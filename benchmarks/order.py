@@ -49,6 +49,7 @@ class Order:
         window: Prefetch, and how many confirmations may be outstanding.
         count: How many connections or subscriptions, where the scenario asks.
         body_bytes: How large the body is, where the scenario asks.
+        broker_pid: The process of the broker, where its processor time is asked for.
         patience: Seconds more that it may take, beside what it measures.
     """
 
@@ -68,6 +69,7 @@ class Order:
     window: int = 256
     count: int = 1
     body_bytes: int = 0
+    broker_pid: int = 0
     patience: float = 60.0
 
     @classmethod

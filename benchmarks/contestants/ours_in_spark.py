@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.contestants.ours import connection
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
+from benchmarks.processes import BROKER, RECEIVER, Processes
 from benchmarks.spark_session import open_session
 from trio_stomp.testing import Broker, run_broker_in_thread
 
@@ -59,16 +60,18 @@ class Bench:
         writing = rows.writeStream.format("noop").option("checkpointLocation", f"{self.folder}/{name}.checkpoint")
         return writing.start()
 
-    def source(self, destination: str, receivers: int = 1) -> float:
+    def source(self, destination: str, receivers: int = 1) -> dict[str, float]:
         """Rows a second from a destination, from the first segment of the spool to the last, while batches read them.
 
-        To the last batch it would be the time that Spark takes to start, too.
+        To the last batch it would be the time that Spark takes to start, too. So the processor time of batches is that
+        from the end of the first one on.
         """
         total = self.order.limit
         name = f"source{receivers}"
         query = self.start(name, self.stream(name, destination, receivers=str(receivers)))
         # When each segment was written: its time and its rows are in its name, and it is deleted after its batch.
         written: dict[str, tuple[int, int]] = {}
+        receiving, batches = Processes(self.order.broker_pid), Processes()
         rows = 0
         while rows < total:
             time.sleep(_POLL_SECONDS)
@@ -76,9 +79,17 @@ class Bench:
             for path in Path(self.folder, name).rglob("seg-*.arrow"):
                 _, _, count, *_, when = path.stem.split("-")
                 written[str(path)] = int(when), int(count)
+            if written:
+                receiving.begin(sum(count for _, count in written.values()))
+            if rows:
+                batches.begin(rows)
+        used = batches.for_each(rows)
+        if used:
+            used |= {kind: each for kind, each in receiving.for_each(rows).items() if kind in {RECEIVER, BROKER}}
         query.stop()
         first, *others = sorted(written.values())
-        return sum(count for _, count in others) * 1000 / (others[-1][0] - first[0])
+        rate = sum(count for _, count in others) * 1000 / (others[-1][0] - first[0])
+        return {"rate": rate, **_processor(used)}
 
     def spool(self) -> float:
         """Rows a second out of the spool that `source` has left, in the tasks of a batch read."""
@@ -94,17 +105,20 @@ class Bench:
             took.append(time.perf_counter() - begun)
         return self.order.limit / statistics.median(took)
 
-    def sink(self, mode: str, destination: str, **options: str) -> float:
-        """Rows a second into a destination, confirmed."""
+    def sink(self, mode: str, destination: str, **options: str) -> dict[str, float]:
+        """Rows a second into a destination, confirmed, and the processor time for each."""
         body = f.lit(BODY.decode("ascii"))
-        took = 0.0
+        result: dict[str, float] = {}
         for count in (self.order.limit // 20, self.order.limit):
             rows = self.spark.range(count, numPartitions=2).select(body.alias("body"))
             writing = rows.write.format("stomp").mode("append").options(**self.connection, **options)
+            processes = Processes()
+            processes.begin()
             begun = time.perf_counter()
             writing.option("destination", destination).option("writeMode", mode).save()
             took = time.perf_counter() - begun
-        return self.order.limit / took
+            result = {"rate": count / took, "processor": sum(processes.for_each(count).values())}
+        return result
 
     def alerts(self) -> dict[str, float]:
         """Seconds from SEND to the rows of a batch: half of the messages take no longer, 95 of 100.
@@ -163,23 +177,31 @@ def _publish_now(broker: Broker) -> None:
     broker.publish("/queue/alerts", str(time.time()))
 
 
+def _processor(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {f"processor/{kind}": each for kind, each in seconds.items()}
+
+
 def everything(bench: Bench) -> dict[str, float]:
     """At the peer of the benchmarks."""
     stock = {each: f"/queue/stock.{bench.order.window}.{bench.order.limit // each}" for each in (1, 2)}
-    result = {f"source/{receivers}": bench.source(queue, receivers) for receivers, queue in stock.items()}
+    result = {f"source/{receivers}": bench.source(queue, receivers)["rate"] for receivers, queue in stock.items()}
     result["spool"] = bench.spool()
-    result |= {f"sink/{mode}": bench.sink(mode, "/queue/sink") for mode in MODES}
+    result |= {f"sink/{mode}": bench.sink(mode, "/queue/sink")["rate"] for mode in MODES}
     return result | bench.alerts()
 
 
 def source(bench: Bench) -> dict[str, float]:
     """From a queue that has been filled."""
-    return {"rate": bench.source(bench.order.destination)}
+    return bench.source(bench.order.destination)
 
 
 def sinks(bench: Bench, **options: str) -> dict[str, float]:
     """Into a queue, in each mode."""
-    return {f"sink/{mode}": bench.sink(mode, bench.order.destination, **options) for mode in (*MODES, "auto")}
+    result: dict[str, float] = {}
+    for mode in (*MODES, "auto"):
+        figures = bench.sink(mode, bench.order.destination, **options)
+        result |= {f"sink/{mode}": figures["rate"], f"processor/{mode}": figures["processor"]}
+    return result
 
 
 def sinks_without_ids(bench: Bench) -> dict[str, float]:
@@ -192,7 +214,8 @@ async def consume(order: Order, folder: str) -> dict[str, float]:
     texts: list[pa.Field[pa.DataType]] = [pa.field(name, pa.string()) for name in ("message_id", "destination")]
     schema = pa.schema([*texts, pa.field("body", pa.binary())])
     rows = before = 0
-    begun = 0.0
+    begun = used = 0.0
+    broker = Processes(order.broker_pid)
     async with (
         connection(order) as client,
         client.subscribe(order.destination, ack="client", prefetch=order.window) as subscription,
@@ -210,10 +233,12 @@ async def consume(order: Order, folder: str) -> dict[str, float]:
                 rows += len(messages)
                 if not begun:
                     # As for the source, the first ones don't count.
-                    begun, before = time.perf_counter(), rows
-        took = time.perf_counter() - begun
+                    begun, before, used = time.perf_counter(), rows, time.process_time()
+                    broker.begin(rows)
+        took, used = time.perf_counter() - begun, time.process_time() - used
+        every = {RECEIVER: used / (rows - before)} | {BROKER: broker.for_each(rows)[BROKER]}
         await client.disconnect()
-    return {"rate": (rows - before) / took}
+    return {"rate": (rows - before) / took, **_processor(every)}
 
 
 SCENARIOS: Final[dict[str, Callable[[Bench], dict[str, float]]]] = {

@@ -22,6 +22,7 @@ __all__ = [
     "SECURE_RATES",
     "TITLES",
     "Target",
+    "broker_pid",
     "measure",
     "measure_secure",
     "not_running",
@@ -79,6 +80,7 @@ class _Described(TypedDict):
 
     name: str
     running: bool
+    pid: int | None
     ports: dict[str, int]
     tls: dict[str, str]
 
@@ -164,6 +166,11 @@ def running_brokers(bench: Bench) -> dict[str, int]:
     if not found:
         bench.note("no real broker was running; start them with scripts/brokers start")
     return found
+
+
+def broker_pid(broker: str) -> int:
+    """The process of a broker; 0 where it does not run."""
+    return _described()[broker]["pid"] or 0
 
 
 def measure(bench: Bench) -> None:

@@ -6,13 +6,15 @@ import importlib.util
 import itertools
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from benchmarks.bench import Bench
-from benchmarks.contenders import own, python_peer
-from benchmarks.groups.brokers import TITLES, Target, running_brokers
+from benchmarks.contenders import Contender, own, python_peer
+from benchmarks.groups.brokers import TITLES, Target, broker_pid, running_brokers
 from benchmarks.order import Order
+from benchmarks.processes import BROKER, JVM, RECEIVER, TASKS
 from benchmarks.results import OURS, Row
 
 __all__ = [
@@ -20,7 +22,9 @@ __all__ = [
     "AUTO",
     "BEYOND",
     "BROKER_SINK",
+    "BROKER_SINK_PROCESSOR",
     "BROKER_SOURCE",
+    "BROKER_SOURCE_PROCESSOR",
     "PLAIN",
     "SINK",
     "SOURCE",
@@ -64,6 +68,18 @@ BROKER_SINK: Final = {
     for broker, row in BROKER_SOURCE.items()
 }
 
+# Of all processes of Spark; a second of a core gives so many rows.
+BROKER_SINK_PROCESSOR: Final = {
+    (broker, key): Row(f"{TITLES[broker]}, with Spark: processor time for a row", row.name, "µs")
+    for broker, rows in BROKER_SINK.items()
+    for key, row in rows.items()
+}
+BROKER_SOURCE_PROCESSOR: Final = {
+    (broker, kind): Row(f"{title}, with Spark: processor time for a row", f"source, one receiver: {kind}", "µs")
+    for broker, title in TITLES.items()
+    for kind in (RECEIVER, TASKS, JVM, BROKER)
+}
+_MICRO: Final = 1e6
 _ROWS: Final = 600_000
 _ROWS_QUICK: Final = 2_000
 _BROKER_ROWS: Final = 100_000
@@ -109,15 +125,31 @@ def measure_on_brokers(bench: Bench) -> None:
         for contender, scenario in ((bench.ours("ours_in_spark"), "source"), (own(PLAIN, "ours_in_spark"), "consume")):
             target.fill(count)
             # Some stay behind, because a broker may keep one back for a consumer that has just gone.
-            bench.rate(BROKER_SOURCE[broker], contender, _at(target, scenario, count * 9 // 10))
+            order = replace(_at(target, scenario, count * 9 // 10), broker_pid=broker_pid(broker))
+            _note_processor(bench, broker, contender, bench.rate(BROKER_SOURCE[broker], contender, order) or {})
             target.tidy()
         for contender, ids in itertools.product(sinking, (True, False)):
             scenario = "sinks" if ids else "sinks without ids"
             result = bench.run(contender, _at(target, scenario, min(count, _BROKER_SINK_ROWS)))
             for (mode, with_ids), row in BROKER_SINK[broker].items():
                 if result is not None and with_ids is ids and f"sink/{mode}" in result:
+                    used = BROKER_SINK_PROCESSOR[broker, (mode, with_ids)]
                     bench.results.add(row, contender.name, result[f"sink/{mode}"])
+                    bench.results.add(used, contender.name, result[f"processor/{mode}"] * _MICRO)
             target.tidy()
+
+
+def _note_processor(bench: Bench, broker: str, contender: Contender, result: Mapping[str, float]) -> None:
+    """Where the time of the cores went, and how many rows one of them gives."""
+    without_broker = 0.0
+    for (of, kind), row in BROKER_SOURCE_PROCESSOR.items():
+        seconds = result.get(f"processor/{kind}")
+        if of == broker and seconds is not None:
+            bench.results.add(row, contender.name, seconds * _MICRO)
+            without_broker += seconds if kind != BROKER else 0
+    if without_broker:
+        per_core = Row(BROKER_SOURCE[broker].section, "source, for each second of a core, without the broker's")
+        bench.results.add(per_core, contender.name, 1 / without_broker)
 
 
 def _window(bench: Bench) -> int:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.contestants.ours_in_spark import MASTER, MODES, SETTINGS
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
+from benchmarks.processes import Processes
 from benchmarks.spark_session import open_session
 
 order = Order.from_argument()
@@ -92,8 +93,11 @@ with tempfile.TemporaryDirectory() as folder:
     for mode in MODES:
         for count in (order.limit // 20, order.limit):
             rows = spark.range(count, numPartitions=2).select(body.alias("body"))
+            processes = Processes()
+            processes.begin()
             begun = time.perf_counter()
             rows.foreachPartition(sender(order, mode))
             result[f"sink/{mode}"] = count / (time.perf_counter() - begun)
+            result[f"processor/{mode}"] = sum(processes.for_each(count).values())
     spark.stop()
 answer(result)
