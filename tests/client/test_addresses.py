@@ -17,11 +17,10 @@ import trio_stomp
 from tests.client.connecting import Credentials, refused
 from tests.kit.cancelling import cancelled_at_step
 from tests.kit.certificates import client_context, server_context
-from trio_stomp import AuthenticationError, runtime
-from trio_stomp.runtime import ByteStream
+from trio_stomp import AuthenticationError
+from trio_stomp.runtime import ByteStream, _trio
 from trio_stomp.session.dialing import dial
 from trio_stomp.session.settings import Settings
-from trio_stomp.transport import tcp
 
 NAME = "broker.test"
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -155,9 +154,10 @@ async def test_address_when_a_connection_is_lost_at_once_then_the_next_one_is_us
         if len(unusable) < lost:
             unusable.append(sock)
             raise OSError(errno.EINVAL, "Invalid argument")
-        return await runtime.socket_stream(sock)
+        return await made(sock)
 
-    monkeypatch.setattr(tcp, "socket_stream", socket_stream)
+    made = _trio.socket_stream
+    monkeypatch.setattr(_trio, "socket_stream", socket_stream)
     async with site(BROKER, BROKER) as there:
         if lost == 1:
             async with trio_stomp.connect(f"stomp://{NAME}:{there.port}"):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+import struct
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+import trio
 import trustme
 
 import trio_stomp
@@ -14,6 +18,7 @@ from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from trio_stomp import AuthenticationError, ConnectError
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.runtime import ByteStream, _trio
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.transport import Proxy
 
@@ -69,6 +74,24 @@ async def test_tunnel_when_the_proxy_does_not_know_the_user_then_authentication_
     assert "user and passcode of proxy=" in str(error)
     assert "hush-hush" not in str(error)
     assert behind.statistics().connections == 0
+
+
+async def test_tunnel_when_it_is_lost_at_once_then_said_so_and_its_socket_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sockets: list[socket.socket] = []
+
+    async def unusable(sock: socket.socket) -> ByteStream:  # noqa: ASYNC124  # the form of the runtime's own
+        """As on macOS, which refuses to set options of a socket whose other side has closed it."""
+        sockets.append(sock)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    tunnels = Tunnels(names={NAME: "127.0.0.1"})
+    monkeypatch.setattr(_trio, "socket_stream", unusable)
+    async with open_socks_proxy(tunnels), open_silent_port() as port:
+        error = await refused(f"stomp://{NAME}:{port}", proxy=tunnels.url)
+    assert "broke the link: [Errno 22] Invalid argument" in str(error)
+    assert [sock.fileno() for sock in sockets] == [-1]
 
 
 @BOTH
@@ -154,6 +177,24 @@ async def test_tunnel_when_the_proxy_is_none_of_that_kind_then_said_so(scheme: s
         error = await refused("stomp://broker:1", proxy=f"{scheme}://127.0.0.1:{port}")
     assert error.failures[0].step == "proxy"
     assert words in str(error)
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "http"])
+async def test_tunnel_when_the_proxy_resets_the_link_then_said_so(scheme: str) -> None:
+    async def reset(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        await nursery.start(trio.serve_listeners, reset, [listener])
+        url = f"{scheme}://127.0.0.1:{listener.socket.getsockname()[1]}"
+        error = await refused("stomp://broker:1", proxy=url)
+        nursery.cancel_scope.cancel()
+    assert error.failures[0].step == "proxy"
+    assert f"the proxy {url} broke the link: " in str(error)
+    assert "Connection reset by peer" in str(error)
 
 
 @BOTH

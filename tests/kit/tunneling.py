@@ -47,11 +47,11 @@ class Tunnels:
 
     async def join(self, near: trio.SocketStream, name: str, port: int, answer: bytes) -> None:
         """Connect to where the client wants, say so, and pass bytes on until one side ends."""
-        far = await trio.open_tcp_stream(self.names.get(name, name), port)
-        await self.send(near, answer)
-        async with far, trio.open_nursery() as nursery:
-            nursery.start_soon(self._pass_on, near, far, self.carried, nursery.cancel_scope)
-            nursery.start_soon(self._pass_on, far, near, bytearray(), nursery.cancel_scope)
+        async with await trio.open_tcp_stream(self.names.get(name, name), port) as far:
+            await self.send(near, answer)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._pass_on, near, far, self.carried, nursery.cancel_scope)
+                nursery.start_soon(self._pass_on, far, near, bytearray(), nursery.cancel_scope)
 
     async def _pass_on(
         self, source: trio.SocketStream, target: trio.SocketStream, noted: bytearray, scope: trio.CancelScope

@@ -224,9 +224,20 @@ async def connect(sock: socket.socket, address: tuple[str | int | bytes, ...] | 
 async def socket_stream(sock: socket.socket) -> ByteStream:
     """Make the stream of a connected socket, which belongs to it from then on.
 
-    Cancellation: the caller closes the socket.
+    Raises:
+        OSError: The connection was lost meanwhile; the socket is closed.
+
+    Cancellation: the socket is closed.
     """
-    return await _current().socket_stream(sock)
+    is_made = False
+    # Some systems refuse to set options of a socket whose other side has closed it.
+    try:
+        stream = await _current().socket_stream(sock)
+        is_made = True
+    finally:
+        if not is_made:
+            sock.close()
+    return stream
 
 
 def as_byte_stream(stream: object) -> ByteStream:

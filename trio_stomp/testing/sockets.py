@@ -74,15 +74,8 @@ async def _wait_readable(sock: socket.socket) -> None:
 
 
 async def _stream_of(sock: socket.socket) -> ByteStream:
-    is_open = False
-    try:
-        sock.setblocking(False)  # noqa: FBT003  # its only form
-        stream = await socket_stream(sock)
-        is_open = True
-    finally:
-        if not is_open:
-            sock.close()
-    return stream
+    sock.setblocking(False)  # noqa: FBT003  # its only form
+    return await socket_stream(sock)
 
 
 async def open_tcp_listeners(host: str, port: int) -> list[Listener]:

@@ -125,13 +125,15 @@ async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     try:
         # The caller has a deadline for all steps together.
         opened = await through.connect(endpoint.ascii_host, endpoint.port, timeout=inf)
+        return await socket_stream(cast(socket.socket, opened))  # on trio, one of trio's
     except ProxyConnectionError as error:
         cause = error.__cause__
         raise _unreachable(proxy, [cause if isinstance(cause, OSError) else error]) from error
     except ProxyError as error:
         refused = any(word in str(error).lower() for word in _SOCKS_REFUSALS)
         raise _denied(proxy, endpoint, str(error), refused=refused) from error
-    return await socket_stream(cast(socket.socket, opened))  # on trio, one of trio's
+    except OSError as error:
+        raise StepFailed("proxy", f"the proxy {proxy} broke the link: {error}") from error
 
 
 async def _open_http(proxy: Proxy, endpoint: Endpoint) -> ByteStream:

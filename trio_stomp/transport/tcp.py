@@ -77,19 +77,11 @@ async def open_tcp(
     left = addresses
     while (won := await _race(left, failed)) is not None:
         address, sock = won
-        is_open = False
         try:
-            stream = await socket_stream(sock)
-            is_open = True
+            return address, await socket_stream(sock)
         except OSError as error:
-            # It was lost since. Some systems refuse to set options of such a socket.
             failed[address] = tcp_failure(error)
             left = [each for each in addresses if each not in failed]
-        else:
-            return address, stream
-        finally:
-            if not is_open:
-                sock.close()
     return None
 
 
