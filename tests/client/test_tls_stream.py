@@ -146,6 +146,7 @@ class Wire(ByteStream):
         writes_begun: How many writes there were.
         asked: How many bytes each read asked for.
         error: What writes fail with.
+        left_over: How many bytes it has taken and not written.
         is_ended: Whether the server has closed the link.
         is_closed: Whether the client has.
     """
@@ -173,8 +174,13 @@ class Wire(ByteStream):
         self.writes_begun = 0
         self.asked: list[int | None] = []
         self.error: OSError | None = None
+        self.left_over = 0
         self.is_ended = False
         self.is_closed = False
+
+    @property
+    def unwritten_bytes(self) -> int:
+        return self.left_over
 
     def change(self) -> None:
         """Wake up the tasks that wait."""
@@ -396,6 +402,7 @@ async def test_write_now_when_the_link_takes_a_part_then_the_rest_of_the_record_
     assert client.lends_reads == (version is V1_3)
     taken = client.write_now(b"data")
     assert taken < 4
+    assert client.unwritten_bytes > 4
     assert not server.received
     # Until then no other record may begin, and receiving does not wait for a peer that does not read.
     assert client.write_now(b"data") == 0
@@ -405,6 +412,24 @@ async def test_write_now_when_the_link_takes_a_part_then_the_rest_of_the_record_
     wire.accepts = True
     await client.send_all(b"data"[taken:] + b"more")
     assert server.received == b"datamore"
+    assert client.unwritten_bytes == 0
+
+
+async def test_unwritten_when_the_link_has_something_left_over_then_it_is_counted() -> None:
+    client, wire, _ = await connected()
+    assert client.write_now(b"data") == 4
+    wire.left_over = 3
+    assert client.unwritten_bytes == 3
+
+
+async def test_unwritten_when_it_is_closed_in_the_middle_of_a_record_then_its_rest_was_never_written() -> None:
+    client, wire, _ = await connected(writes=itertools.chain([10**6] * 2, [9]))
+    client.write_now(b"data")
+    unwritten = client.unwritten_bytes
+    wire.accepts = False
+    with anyio.move_on_after(1):
+        await client.aclose()
+    assert unwritten == client.unwritten_bytes > 4
 
 
 async def test_write_now_when_it_cannot_then_takes_nothing() -> None:

@@ -259,6 +259,7 @@ async def test_write_now_when_there_is_little_room_then_the_end_of_the_message_c
     link.wire.to_server.capacity_bytes = 10
     taken = link.stream.write_now(SEND)
     assert taken == len(SEND) - 1
+    assert link.stream.unwritten_bytes == 1
     assert link.stream.write_now(SEND) == 0
     async with trio.open_nursery() as nursery:
         await link.far.send(TextMessage(data="x"), Ping(payload=b"p"))
@@ -268,6 +269,7 @@ async def test_write_now_when_there_is_little_room_then_the_end_of_the_message_c
             await link.stream.receive_some()
         nursery.start_soon(link.stream.send_all, SEND[taken:] + b"\n")
         assert await whole(link.far, 3) == [SEND.decode(), "Pong", "\n"]
+    assert link.stream.unwritten_bytes == 0
 
 
 async def test_write_now_when_it_is_closed_in_the_middle_of_a_message_then_its_end_comes_before_the_close() -> None:

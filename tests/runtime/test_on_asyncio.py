@@ -13,9 +13,9 @@ import pytest
 
 import trio_stomp
 from tests.kit.on_asyncio import on_asyncio
-from trio_stomp import ConnectionClosed, Message, Reconnect, Retry
+from trio_stomp import ConnectionClosed, ConnectionLost, Message, Reconnect, Retry
 from trio_stomp.runtime import in_thread
-from trio_stomp.testing import open_broker, run_broker_in_thread
+from trio_stomp.testing import StallReading, open_broker, run_broker_in_thread
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -63,6 +63,19 @@ async def test_client_when_entered_in_one_task_and_left_in_another_then_it_is_le
     leaving = asyncio.create_task(manager.__aexit__(None, None, None))
     await leaving
     assert client.state.phase is trio_stomp.types.Phase.CLOSED
+
+
+@on_asyncio
+async def test_disconnect_when_the_loop_holds_what_the_broker_does_not_read_then_it_counts_as_unwritten() -> None:
+    with run_broker_in_thread() as broker:
+        broker.call(lambda inner: inner.faults.plan(StallReading(after_bytes=500)))
+        client = await trio_stomp.open(broker.url, disconnect_timeout=0.2, heart_beat=(0, 0))
+        await client.send(QUEUE, b"x" * 30_000_000)
+        await until(lambda: client.statistics().writes == 1)
+        assert client.statistics().outbox_bytes > 10_000_000
+        with pytest.raises(ConnectionLost, match=r"\d{8} bytes could not be written within 0.2 s"):
+            await client.aclose()
+        assert client.statistics().bytes_unsent > 10_000_000
 
 
 async def elsewhere(use: Callable[[], object]) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 import trio_stomp
-from trio_stomp.testing import StallReading, ThreadedBroker
+from trio_stomp.testing import StallReading, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import ConnectionInfo
 
 QUEUE: Final = "/queue/a"
@@ -122,6 +122,28 @@ def test_client_when_dropped_with_unwritten_bytes_then_the_log_says_how_many(
 
     assert len(said) == 1
     assert re.fullmatch(unwritten(broker), said[0])
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_client_when_dropped_over_a_websocket_with_unwritten_bytes_then_the_log_says_how_many(loop: str) -> None:
+    with run_broker_in_thread(websocket=True) as broker:
+        broker.call(lambda inner: inner.faults.plan(StallReading(after_bytes=500)))
+        said = run(
+            broker,
+            f"""
+            import {loop}
+
+            async def main():
+                client = await trio_stomp.open(url, outbox_bytes=100_000_000)
+                await client.send(QUEUE, b"x" * 30_000_000)
+
+            {loop}.run({"main" if loop == "trio" else "main()"})
+            """,
+            options=(),
+        )
+    assert [re.sub(r":\d+/", "/", re.sub(r"\d{8} bytes", "N bytes", line)) for line in said] == [
+        "the client of ws://127.0.0.1/ws was not closed: N bytes were never written; await its aclose()"
+    ]
 
 
 def test_loop_when_closed_with_unwritten_bytes_then_the_log_says_how_many(broker: ThreadedBroker) -> None:

@@ -654,7 +654,7 @@ class Client:
             resent=session.receipts.resent,
             unconfirmed=len(session.receipts.messages),
             receipts_pending=len(connection.receipts),
-            outbox_bytes=0 if connection.failure is not None else connection.outbox.waiting_bytes,
+            outbox_bytes=0 if connection.failure is not None else connection.unwritten_bytes,
             undelivered_bytes=connection.gate.held_bytes,
             seconds_connected=now - connection.opened_at,
             seconds_since_read=now - connection.last_read,

@@ -643,7 +643,7 @@ class Connection:
                 raise self.raisable(self.failure)
             else:
                 outcome = DisconnectResult.CLOSED
-        seconds, unwritten = self.settings.disconnect_timeout, self.outbox.waiting_bytes
+        seconds, unwritten = self.settings.disconnect_timeout, self.unwritten_bytes
         if outcome is DisconnectResult.TIMEOUT and unwritten:
             msg = f"{unwritten} bytes could not be written within {seconds:g} s (disconnect_timeout)"
             error = ConnectionLost(f"{msg}: {self.link.endpoint} does not read")
@@ -705,7 +705,7 @@ class Connection:
                 # What the same chunk still holds would be settled on the next connection. RabbitMQ reads the delivery
                 # tag of an ACK alone, so that would settle another message.
                 self.inboxes.pop(subscription_id, None)
-        self.counters.bytes_unsent += self.outbox.waiting_bytes
+        self.counters.bytes_unsent += self.unwritten_bytes
         self.outbox.close()
         self.ended.set()
 

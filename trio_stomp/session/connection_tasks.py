@@ -216,7 +216,7 @@ class _Standstill:
     def look(self) -> None:
         """Compare with the last time."""
         connection, now = self._connection, self._connection.now()
-        unwritten, unconfirmed = connection.outbox.waiting_bytes, len(connection.receipts)
+        unwritten, unconfirmed = connection.unwritten_bytes, len(connection.receipts)
         counters = connection.counters
         # A broker that reads heart-beats need not take messages.
         progress = (counters.writes - counters.heart_beats_sent, counters.receipts_received)

@@ -146,6 +146,8 @@ class TlsStream(ByteStream):
         self._is_torn = False
         # Whether `write_now` has encrypted the first byte of the next data already.
         self._is_ahead = False
+        # How much of a record that `write_now` has begun is not written yet.
+        self._left_over = 0
 
     # --- handshake ------------------------------------------------------------------------------------------------
 
@@ -341,8 +343,14 @@ class TlsStream(ByteStream):
         if written < len(ciphertext):
             self._outgoing.write(ciphertext[written:])
             self._is_ahead = True
+            self._left_over = len(ciphertext) - written
             taken -= 1
         return taken
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """How much has been taken that is not written yet, at least: the stream below may hold some of it."""
+        return max(self._left_over, self.transport.unwritten_bytes)
 
     async def _turn_to_send(self) -> None:
         while self._sending.is_taken:
@@ -354,6 +362,7 @@ class TlsStream(ByteStream):
         while ciphertext := self._outgoing.read():
             await self.transport.send_all(ciphertext)
         self._is_torn = was_torn
+        self._left_over = 0
 
     # --- closing --------------------------------------------------------------------------------------------------
 

@@ -92,6 +92,8 @@ class WebSocketStream(MessageStream):
         self._torn = False
         # The end of a message that `write_now` has begun, all but its last byte counted as written.
         self._unwritten = b""
+        # Its length, until it is written.
+        self._left_over = 0
         self._closed = False
 
     # --- sending --------------------------------------------------------------------------------------------------
@@ -110,6 +112,7 @@ class WebSocketStream(MessageStream):
             self._torn = True
             await self._transport.send_all(output)
             self._torn = False
+            self._left_over = 0
 
     def write_now(self, data: bytes, /) -> int:
         """Send whole STOMP frames at once, as far as the stream below takes them; return how much needs no `send_all`.
@@ -123,7 +126,13 @@ class WebSocketStream(MessageStream):
         if written == len(output):
             return len(data)
         self._unwritten = output[written:]
+        self._left_over = len(self._unwritten)
         return len(data) - 1
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """How much has been taken that is not written yet, at least: the stream below may hold some of it."""
+        return max(self._left_over, self._transport.unwritten_bytes)
 
     def _take_unwritten(self) -> bytes:
         unwritten, self._unwritten = self._unwritten, b""
@@ -270,6 +279,7 @@ class WebSocketStream(MessageStream):
             async with self._sending:
                 if self._session.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                     await self._transport.send_all(self._take_unwritten() + self._session.send(self._goodbye))
+                    self._left_over = 0
             while self._ended is None and not self._no_more and not self._receiving:
                 self._take(await self._transport.receive_some(_CHUNK_BYTES))
                 self._incoming.clear()
