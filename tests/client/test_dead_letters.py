@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ import trio
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions, Reaction
 from tests.kit.reconnecting import RawHost, reconnecting
+from tests.kit.streams import ByteStream, KitBrokenError
+from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, Client, ConnectionLost, Message, PoisonMessage, Reconnect, Retry
 from trio_stomp.types import Command, Frame
 
@@ -177,6 +180,42 @@ async def test_work_when_links_are_cut_at_random_then_no_dead_letter_is_blamed(s
         assert len(queue.host.dialed) > 5
     assert not queue.messages
     assert set(queue.letters) == set(bodies)
+
+
+class TimingOut(TappedStream):
+    """A link that TCP gives up at a dead letter: a read has the timeout, and the write a broken pipe."""
+
+    _reading = trio.CancelScope()
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if BAD in bytes(data):
+            self._reading.cancel()
+            await trio.lowlevel.checkpoint()
+            raise KitBrokenError from BrokenPipeError(errno.EPIPE, "Broken pipe")
+        await super().send_all(data)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        with trio.CancelScope() as self._reading:
+            return await super().receive_some(max_bytes)
+        raise KitBrokenError from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+
+async def test_work_when_the_network_fails_at_a_dead_letter_each_time_then_it_is_not_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with queue_of(BAD) as (client, queue), client.subscribe("/queue/jobs") as jobs:
+        open_stream = queue.host.open_stream
+
+        async def open_bad_link() -> ByteStream:
+            stream = await open_stream()
+            return TimingOut(stream) if len(queue.host.dialed) < 30 else stream
+
+        monkeypatch.setattr(queue.host, "open_stream", open_bad_link)
+        queue.closes = lambda frame, number: number == 1 and frame.command is Command.SEND
+        with trio.move_on_after(1000):
+            await jobs.work(fail, retry=ONCE, dead_letter="/queue/dead")
+        assert len(queue.host.dialed) == 30
+    assert queue.letters == [BAD]
 
 
 # --- acknowledgments --------------------------------------------------------------------------------------------------

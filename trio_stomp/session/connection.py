@@ -714,8 +714,9 @@ class Connection:
         if self.protocol.state is State.DISCONNECTING:
             # Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT.
             return self.ending
-        # A network that is down, or a timeout of TCP, is not the peer's doing.
-        self.was_closed = not isinstance(cause, OSError) or isinstance(cause, (ConnectionError, ssl.SSLError))
+        # A network that is down, or a timeout of TCP, is not the peer's doing. A task may fail after the end, too.
+        if self.failure is None:
+            self.was_closed = not isinstance(cause, OSError) or isinstance(cause, (ConnectionError, ssl.SSLError))
         middle = ", in the middle of a frame" if self.protocol.mid_frame else ""
         by = "the broker closed it"
         if cause is not None and not isinstance(cause, ssl.SSLEOFError):
