@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -17,7 +18,7 @@ from trio_stomp import (
     StompError,
     UnconfirmedError,
 )
-from trio_stomp.blocking import Client, Publication
+from trio_stomp.blocking import Client, Publication, Publisher
 from trio_stomp.blocking.thread import Call
 from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 
@@ -147,6 +148,40 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
             late.wait()
         lengths.append(len(traceback.extract_tb(raised.value.__traceback__)))
     assert len(set(lengths)) == 1
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        # It waits for room in the queue.
+        lambda publisher: publisher.send(QUEUE, b"x" * 100_000),
+        # It waits for what is in the queue, because its window is full.
+        lambda publisher: publisher.send(QUEUE, b"x" * 2_000_000),
+        lambda publisher: publisher.send_many([OutgoingMessage(QUEUE, b"x")]),
+        lambda publisher: publisher.wait_confirmed(),
+    ],
+    ids=["send", "send to a full window", "send_many", "wait_confirmed"],
+)
+def test_verb_when_an_earlier_message_fails_while_it_waits_then_that_is_named(
+    broker: ThreadedBroker, client: Client, verb: Callable[[Publisher], object]
+) -> None:
+    queue = client._calls.link.queue
+
+    async def until_awaited() -> None:
+        while not queue._progress:  # noqa: ASYNC110  # nothing tells it
+            await trio.lowlevel.checkpoint()
+
+    with client.publisher(max_in_flight_bytes=2_000_000) as publisher:
+        client._calls.post(until_awaited)
+        publisher.send(QUEUE, b"x" * 1_000_000)
+        broker.call(Broker.drop_connections)
+        with pytest.raises(ConnectionLost):
+            client._calls.link.run(Call(client._inner.wait_closed))
+        with pytest.raises(UnconfirmedError) as caught:
+            verb(publisher)
+    (named,) = caught.value.messages
+    assert (named.id, named.destination) == ("", QUEUE)
+    assert "it was not sent: the connection to" in named.reason
 
 
 def test_publisher_when_the_link_comes_back_then_all_are_confirmed(broker: ThreadedBroker) -> None:

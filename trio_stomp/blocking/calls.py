@@ -54,13 +54,15 @@ class Calls:
     Attributes:
         link: The argument.
         failures: What has failed, until it is raised.
+        to_raise: Makes the exception to raise of what has failed.
     """
 
-    __slots__ = ("failures", "link")
+    __slots__ = ("failures", "link", "to_raise")
 
     def __init__(self, link: Link) -> None:
         self.link = link
         self.failures: list[Exception] = []
+        self.to_raise: Callable[[Exception], Exception] = lambda error: error
 
     def branch(self) -> Calls:
         """Return the calls of another object of the same client, with failures of their own."""
@@ -177,7 +179,7 @@ class Calls:
             return None
         self.failures.clear()
         error.add_note("an earlier call that did not wait, such as send() or ack(), has failed")
-        return error
+        return self.to_raise(error)
 
     def raise_failure(self) -> None:
         """Raise what was posted and has failed, once.

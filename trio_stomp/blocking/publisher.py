@@ -171,7 +171,7 @@ class Publisher:
         message = message_of(destination, body, headers, content_type, options, json, encode)
         calls = self._calls
         if calls.failures:
-            self._raise_failure()
+            calls.raise_failure()
         copied = checked(calls.link.session, message)
         publication = Publication(calls, message)
         size, is_sent = publication.body_bytes, False
@@ -197,7 +197,7 @@ class Publisher:
     def send_many(self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None) -> list[Publication]:
         """Send many messages in one call, which is faster than a call of `send` for each."""
         listed = tuple(messages)
-        self._raise_failure()
+        self._calls.raise_failure()
         inner = self._calls.call(lambda left: self._inner.send_many(listed, timeout=left), timeout, name="send_many")
         sent = [Publication(self._calls, *each) for each in zip(listed, inner, strict=True)]
         with self._counting:
@@ -221,16 +221,8 @@ class Publisher:
         fits = len(self._open) < self._max_messages and self._bytes + size <= self._max_bytes
         return fits or not self._open
 
-    def _raise_failure(self) -> None:
-        failure = self._failure()
-        if failure is not None:
-            raise failure
-
-    def _failure(self) -> UnconfirmedError | None:
-        """Return what was posted and has failed, with the messages that were never sent."""
-        failure = self._calls.take_failure()
-        if failure is None:
-            return None
+    def _unconfirmed(self, failure: Exception) -> UnconfirmedError:
+        """Return the error for what was posted and has failed, with the messages that were never sent, each once."""
         known = failure.messages if isinstance(failure, UnconfirmedError) else ()
         with self._counting:
             # They have no id, because sending assigns that.
@@ -244,6 +236,7 @@ class Publisher:
                 for each in self._open
                 if each._sent is None and each.error is not None and each.error is not _UNSENT
             ]
+            self._open = [each for each in self._open if each._sent is not None or each.error is None]
         error = UnconfirmedError([*known, *unsent])
         error.__cause__ = failure
         return error
@@ -258,8 +251,9 @@ def open_publisher(
     timeout: float | None,
 ) -> Generator[Publisher]:
     """Keep a publisher for the length of a block."""
-    own, opened = calls.branch(), list[Publisher]()
+    own = calls.branch()
     calls.catch_up(timeout)
-    with entered(own, manager, timeout, lambda: opened[0]._failure()) as inner:  # noqa: PLW0108  # there is none yet
-        opened.append(Publisher(own, inner, max_messages, max_bytes))
-        yield opened[0]
+    with entered(own, manager, timeout, own.take_failure) as inner:
+        publisher = Publisher(own, inner, max_messages, max_bytes)
+        own.to_raise = publisher._unconfirmed
+        yield publisher
