@@ -17,6 +17,7 @@ from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import (
     BrokerError,
     Client,
+    CommitTimeout,
     ConnectionClosed,
     LocalProtocolError,
     NotSupportedError,
@@ -33,10 +34,11 @@ from trio_stomp.testing import (
     StallReading,
     SwallowReceipts,
 )
-from trio_stomp.types import Command, Settlement, TransactionState
+from trio_stomp.types import AckName, Command, Settlement, TransactionState
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
+ARTEMIS = "ActiveMQ-Artemis/2.44"
 LARGE = b"x" * 1_000_000
 
 
@@ -193,7 +195,7 @@ async def test_nack_when_activemq_then_not_supported_in_a_transaction() -> None:
 
 
 async def test_ack_when_artemis_and_aborted_then_the_message_is_open() -> None:
-    async with client_of("ActiveMQ-Artemis/2.44", versions=["1.1"]) as (client, _):
+    async with client_of(ARTEMIS, versions=["1.1"]) as (client, _):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
             message = await anext(subscription)
@@ -202,6 +204,60 @@ async def test_ack_when_artemis_and_aborted_then_the_message_is_open() -> None:
                 transaction.abort()
             assert message.settlement is Settlement.UNSETTLED
             await message.ack(receipt=True)
+
+
+@pytest.mark.parametrize("ack", ["client", "client-individual"])
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_subscription_when_left_before_the_end_of_its_transaction_on_artemis_then_that_comes_first(
+    *, ack: AckName, is_committed: bool
+) -> None:
+    """Its ACKs follow the COMMIT, and Artemis takes none for a subscription that was left."""
+    async with client_of_peer(PeerOptions(server=ARTEMIS), versions=["1.1"]) as (client, peer):
+        async with client.transaction() as second, client.transaction() as first:
+            async with client.subscribe("/queue/a", ack=ack) as subscription:
+                for body in (b"1", b"2", b"3"):
+                    peer.deliver(subscription.id, body)
+                messages = [await anext(subscription) for _ in range(3)]
+                await first.ack(messages[0])
+                await second.ack(messages[1])
+            with pytest.raises(StaleMessage):
+                await messages[2].ack()
+            await client.send("/queue/b", b"", receipt=True)
+            assert Command.UNSUBSCRIBE not in peer.commands
+            if not is_committed:
+                first.abort()
+                second.abort()
+        await client.send("/queue/b", b"", receipt=True)
+        settled = [each for each in peer.commands if each in (Command.COMMIT, Command.ACK, Command.UNSUBSCRIBE)]
+        assert settled == ([Command.COMMIT, Command.ACK] * 2 if is_committed else []) + [Command.UNSUBSCRIBE]
+        assert all(each.is_stale for each in messages)
+
+
+@pytest.mark.parametrize("same", ["destination", "id"])
+async def test_subscription_when_left_and_opened_again_before_commit_on_artemis_then_the_new_one_gets_messages(
+    same: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client_of_peer(PeerOptions(server=ARTEMIS)) as (client, peer), client.transaction() as transaction:
+        async with client.subscribe("/queue/a", id="s") as subscription:
+            peer.deliver("s", b"1")
+            await transaction.ack(await anext(subscription))
+        id_, destination = ("s", "/queue/b") if same == "id" else ("t", "/queue/a")
+        async with client.subscribe(destination, id=id_):
+            assert peer.commands[-2:] == [Command.UNSUBSCRIBE, Command.SUBSCRIBE]
+        await transaction.commit()
+        assert "was settled in a transaction, but stays unsettled" in caplog.text
+        assert Command.ACK not in peer.commands
+
+
+async def test_subscription_when_the_outcome_of_its_transaction_is_unknown_on_artemis_then_it_is_left() -> None:
+    async with client_of_peer(PeerOptions(server=ARTEMIS, silent=frozenset({Command.COMMIT}))) as (client, peer):
+        with pytest.raises(CommitTimeout):
+            async with client.transaction(timeout=1) as transaction, client.subscribe("/queue/a") as subscription:
+                peer.deliver(subscription.id, b"1")
+                await transaction.ack(await anext(subscription))
+                # Leaving the subscription comes first.
+        await client.send("/queue/b", b"", receipt=True)
+        assert peer.commands[-3:] == [Command.COMMIT, Command.UNSUBSCRIBE, Command.SEND]
 
 
 async def test_commit_when_the_receipts_of_sends_come_last_then_each_is_waited_for() -> None:

@@ -337,10 +337,12 @@ class Transaction:
         self._enter(TransactionState.UNKNOWN)
         limit.kind = CommitTimeout
         limit.outcome = "the broker has not confirmed COMMIT: either everything in it took effect, or nothing"
+        is_confirmed = False
         try:
             await receipt.wait()
             for sent in self._receipts:
                 await sent.wait()
+            is_confirmed = True
         except StompError as error:
             if receipt.was_refused:
                 self._undo()
@@ -349,6 +351,8 @@ class Transaction:
             raise OutcomeUnknown(msg) from error
         finally:
             self._forget_receipts()
+            if not is_confirmed:
+                self._acks.give_up()
         self._enter(TransactionState.COMMITTED)
         self._acks.commit()
 

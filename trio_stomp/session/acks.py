@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trio_stomp.brokers import NackMeaning, Profile, require_bool
@@ -120,6 +120,7 @@ class AckTracker:
         wire_mode: Ack mode that the broker is asked for; see `_REACH`.
         closed: Whether the subscription is gone.
         observer: The hooks, if there are any.
+        then_leave: Sends the UNSUBSCRIBE that waits for the end of transactions; None if none waits.
     """
 
     def __init__(self, connection: Connection, *, subscription_id: str, name: str, ack: AckMode) -> None:
@@ -137,6 +138,8 @@ class AckTracker:
         self._id = subscription_id
         self._name = name
         self._open: dict[int, Message] = {}
+        self._promised: set[Message] = set()
+        self.then_leave: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -242,6 +245,7 @@ class AckTracker:
         transaction: str | None = None,
         requeue: bool | None = None,
         reach: _Reach | None = None,
+        is_promised: bool = False,
     ) -> list[Message]:
         """Send ACK or NACK without waiting; return the messages that it settles.
 
@@ -252,14 +256,15 @@ class AckTracker:
             transaction: Id of the transaction that the frame is part of.
             requeue: As in `Message.nack`.
             reach: Which messages to settle. Default: by `_REACH`.
+            is_promised: Whether to do it also if the subscription is about to be left.
         """
-        self._require_legal(message, command, requeue=requeue)
+        self._require_legal(message, command, requeue=requeue, is_promised=is_promised)
         if reach is None:
             reach = self._ack_reach if command is _ACK else self._nack_reach
         settled = [message] if reach is _ONE else self._up_to(message)
         if command is not _ACK:
             for each in settled:
-                self._require_legal(each, command, requeue=requeue)
+                self._require_legal(each, command, requeue=requeue, is_promised=is_promised)
         connection = self.connection
         choice = _NOTHING if requeue is None else self.profile.requeue(requeue)
         # All before the first is sent, because one may be impossible to encode.
@@ -296,6 +301,7 @@ class AckTracker:
     def reopen(self, message: Message) -> None:
         """Open a message again because its transaction was not committed."""
         message._settlement = Settlement.UNSETTLED
+        self.forget_promise(message)
         if self.closed:
             # It was promised to the transaction when its subscription was left, and so was not requeued.
             self.connection.unsubscribing.late_message(message.headers, self._id)
@@ -307,23 +313,38 @@ class AckTracker:
         """Note that a message will be settled once a transaction is confirmed."""
         self._require_legal(message, command, requeue=requeue)
         message._settlement = Settlement.IN_TRANSACTION
+        self._promised.add(message)
 
     def keep_promise(self, message: Message, command: Command, *, requeue: bool | None) -> None:
         """Settle a promised message. If that has become impossible, the broker redelivers it."""
         message._settlement = Settlement.UNSETTLED
         try:
-            self.settle_nowait(message, command, requeue=requeue)
+            self.settle_nowait(message, command, requeue=requeue, is_promised=True)
         except StompError as error:
             logger.warning("message %r was settled in a transaction, but stays unsettled: %s", message.id, error)
+        self.forget_promise(message)
+
+    def forget_promise(self, message: Message) -> None:
+        """Note that a promise has ended. If no other is left, and the subscription was left, send UNSUBSCRIBE."""
+        self._promised.discard(message)
+        if not self._promised and self.then_leave is not None:
+            self.then_leave()
+
+    @property
+    def has_promised(self) -> bool:
+        """Whether a transaction is going to settle messages."""
+        return bool(self._promised)
 
     # --- what is legal --------------------------------------------------------------------------------------------
 
-    def _require_legal(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
+    def _require_legal(
+        self, message: Message, command: Command, *, requeue: bool | None = None, is_promised: bool = False
+    ) -> None:
         """Raise unless the tables allow an ACK or NACK of a message."""
         state: Settlement | _Gone = message._settlement
         if state is _UNSETTLED and self.connection.is_gone:
             state = _Gone.CONNECTION
-        elif state is _UNSETTLED and self.closed:
+        elif state is _UNSETTLED and self.closed and not (is_promised and self.then_leave is not None):
             state = _Gone.SUBSCRIPTION
         ack, nack, nack_in_1_0 = _LEGAL[state]
         rule = ack
@@ -370,7 +391,8 @@ class AckTracker:
 class TransactedAcks:
     """The messages that one transaction settles. They are settled for good when it is committed.
 
-    Artemis ignores the transaction of an ACK. There nothing is sent before the COMMIT is confirmed.
+    Artemis ignores the transaction of an ACK. There nothing is sent before the COMMIT is confirmed, and a subscription
+    that is left in the meantime gets its UNSUBSCRIBE after that.
 
     Args:
         connection: The connection of the transaction.
@@ -416,6 +438,11 @@ class TransactedAcks:
         """Open the messages again: nothing in the transaction took effect."""
         for message in (*(each for each, _ in self._sent), *(each for each, _, _ in self._promised)):
             tracker_of(message).reopen(message)
+
+    def give_up(self) -> None:
+        """Promise nothing any more: it is unknown whether the transaction was committed."""
+        for message, _, _ in self._promised:
+            tracker_of(message).forget_promise(message)
 
 
 def tracker_of(message: Message) -> AckTracker:

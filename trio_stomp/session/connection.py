@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -235,6 +235,8 @@ class Connection:
         names_all: Whether each confirmed message gets a stable id; if not, only those of publishers.
         sent_plain: Whether a message was sent whose refusal no call would raise: one without a receipt.
         plain_destination: Where the last of those went that are no replies.
+        left_later: Subscriptions that are left when transactions have ended: the destination of each, and what sends
+            its UNSUBSCRIBE, by its id.
         acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
         opened_at: Clock time of its beginning.
         confirmed_before: How many messages of the session were confirmed before it.
@@ -272,6 +274,7 @@ class Connection:
         "is_replaced",
         "last_read",
         "last_write",
+        "left_later",
         "lends_reads",
         "link",
         "loop",
@@ -338,6 +341,7 @@ class Connection:
         self.names_all = settings.reconnect is not None or not link.profile.dialect.dedup_header
         self.sent_plain = False
         self.plain_destination: str | None = None
+        self.left_later: dict[str, tuple[str, Callable[[], None]]] = {}
         self.acks_cross = False
         self.spooling: Spooling | None = None
         self._spools: dict[str | None, tuple[int, Inbox]] = {}

@@ -7,8 +7,9 @@ has a new `AckTracker` for the messages of that connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from trio_stomp.brokers import (
@@ -23,7 +24,7 @@ from trio_stomp.brokers import (
     stream_offset_of,
 )
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
-from trio_stomp.protocol import AckMode, State, Version
+from trio_stomp.protocol import AckMode, Headers, State, Version
 from trio_stomp.runtime import current_time
 from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
@@ -285,6 +286,10 @@ class Registration:
             LocalProtocolError: The id is in use, or a header cannot be encoded.
         """
         options, profile = self.options, connection.profile
+        for id_, (destination, leave) in list(connection.left_later.items()):
+            # The other one has the id, or holds messages that this one would wait for.
+            if id_ == options.id or destination == options.destination:
+                leave()
         acks = AckTracker(connection, subscription_id=options.id, name=options.name, ack=options.ack)
         self._require_own_acks(connection, acks.wire_mode)
         if self.position is not None:
@@ -441,9 +446,19 @@ class Registration:
         acks = self.acks
         if acks is None or acks.closed:
             return
-        connection = acks.connection
         held = acks.held() + [waiting.headers for waiting in self.inbox.drain()]
         acks.closed = True
+        leave = partial(self._leave, acks, held)
+        if acks.has_promised:
+            acks.then_leave = leave
+            acks.connection.left_later[self.options.id] = self.options.destination, leave
+        else:
+            leave()
+
+    def _leave(self, acks: AckTracker, held: Sequence[Headers]) -> None:
+        connection = acks.connection
+        acks.then_leave = None
+        connection.left_later.pop(self.options.id, None)
         acks.let_go()
         # The protocol is closed before the connection is, while consumers take what came before its last frame.
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
