@@ -9,14 +9,16 @@ import subprocess
 import sys
 import textwrap
 import tracemalloc
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
+import trio
 
 import trio_stomp
 from trio_stomp.testing import StallReading, ThreadedBroker, run_broker_in_thread
-from trio_stomp.types import ConnectionInfo
+from trio_stomp.types import ConnectionInfo, Phase
 
 QUEUE: Final = "/queue/a"
 HEAD: Final = """
@@ -197,6 +199,62 @@ def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(broker:
     )
 
     assert [line for line in said if re.search(warning(broker), line)]
+
+
+async def subscribe(client: trio_stomp.Client) -> None:
+    async with client.subscribe(QUEUE):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda client: client.send(QUEUE, b"x"),
+        lambda client: client.send(QUEUE, b"x", receipt=True),
+        subscribe,
+    ],
+    ids=["send", "confirmed send", "subscribe"],
+)
+def test_client_when_its_run_of_trio_has_ended_then_it_is_closed(
+    broker: ThreadedBroker, use: Callable[[trio_stomp.Client], Awaitable[None]]
+) -> None:
+    client = trio.run(trio_stomp.open, broker.url)
+
+    async def later() -> None:
+        with trio.fail_after(5), pytest.raises(trio_stomp.ConnectionClosed, match="its event loop has ended"):
+            await use(client)
+        assert client.state.phase is Phase.CLOSED
+        await client.wait_closed(timeout=5)
+        await client.aclose(timeout=5)
+
+    trio.run(later)
+    assert not bodies(broker)
+
+
+def test_task_when_it_sends_while_its_loop_ends_then_the_client_is_closed(broker: ThreadedBroker) -> None:
+    said = run(
+        broker,
+        """
+        async def work():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                await client.send(QUEUE, "last", receipt=True)
+
+        async def main():
+            global client, working
+            client = await trio_stomp.open(url)
+            working = asyncio.create_task(work())
+            await asyncio.sleep(0)
+
+        asyncio.run(main())
+        """,
+        options=(),
+    )
+
+    assert "trio_stomp.errors.ConnectionClosed: this client was closed, because its event loop has ended" in said[-1]
 
 
 def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:

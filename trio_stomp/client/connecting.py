@@ -27,6 +27,7 @@ import anyio.lowlevel
 from trio_stomp.brokers import Profile, ProfileName
 from trio_stomp.client.client import Client, Opened
 from trio_stomp.client.docstrings import with_arguments_of
+from trio_stomp.errors import ConnectionClosed
 from trio_stomp.protocol import Limits
 from trio_stomp.runtime import (
     ByteStream,
@@ -60,6 +61,8 @@ __all__ = ["connect", "connect_stream", "open"]
 logger: Final = logging.getLogger("trio_stomp")
 
 P = ParamSpec("P")
+
+_LOOP_ENDED: Final = "this client was closed, because its event loop has ended; open a new one with connect()"
 
 # What runs the background tasks of a client: `background` or, in `open`, `detached`.
 _Serves: TypeAlias = Callable[[Callable[[], Awaitable[None]]], AbstractAsyncContextManager[Stop]]
@@ -298,6 +301,13 @@ class _Service:
         """Serve the session until it is over, or this is canceled."""
         try:
             await supervise(self._session)
+        except GeneratorExit:
+            # The loop was closed without that, and wakes no task any more.
+            raise
+        except BaseException:
+            # Where the program has not closed it, its loop ends, and tasks that still run must not wait for it.
+            self._session.fail(ConnectionClosed(_LOOP_ENDED))
+            raise
         finally:
             self._has_ended = True
             self._log_unwritten()
