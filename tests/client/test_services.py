@@ -144,6 +144,26 @@ async def test_watchdog_when_a_slow_broker_confirms_now_and_then_then_the_log_sa
     assert not caplog.messages
 
 
+async def test_watchdog_when_a_slow_consumer_stops_the_reader_then_the_log_says_nothing_and_silence_counts_afterwards(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(HeartBeatTimeout):
+        async with (
+            trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
+            client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
+        ):
+            for body in (b"1", b"2", b"3"):
+                broker.publish("/queue/a", body)
+            await trio.sleep(100)
+            assert client.statistics().reads_paused == 1
+            broker.faults.now(HalfOpen())
+            began = trio.current_time()
+            async for _ in subscription:
+                pass
+    assert trio.current_time() - began == pytest.approx(2.5, abs=0.1)
+    assert not caplog.messages
+
+
 async def test_reader_when_the_link_ends_inside_a_frame_then_said_so(broker: Broker) -> None:
     with pytest.raises(ConnectionLost, match="in the middle of a frame"):
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:

@@ -234,8 +234,12 @@ class _Standstill:
             self._since = math.inf
 
 
-async def _catch_up(connection: Connection, late: float) -> None:
-    """Read what the kernel already holds, after the program has blocked the event loop; and tell it so."""
+async def _sleep_until(connection: Connection, due: float) -> None:
+    """Sleep; if the program has blocked the event loop meanwhile, say so, and read what the kernel already holds."""
+    await anyio.sleep_until(due)
+    late = connection.now() - due
+    if late <= _BLOCKED_SECONDS:
+        return
     logger.warning(
         "the program has blocked its event loop for at least %.1f s, and meanwhile %s got no heart-beat; move what "
         "blocks into a thread, for example with anyio.to_thread.run_sync()",
@@ -254,13 +258,11 @@ async def watch(connection: Connection) -> None:
     standstill = _Standstill(connection)
     while connection.failure is None:
         standstill.look()
-        due = connection.last_read + patience
-        await anyio.sleep_until(due)
-        if connection.now() - due > _BLOCKED_SECONDS:
-            await _catch_up(connection, connection.now() - due)
+        # If the reader has rested, the last read may be long ago.
+        await _sleep_until(connection, max(connection.last_read + patience, connection.now()))
         if connection.reader_rests:
             # We do not read, so we cannot know; the reader restarts the clock when it continues.
-            await anyio.sleep(patience)
+            await _sleep_until(connection, connection.now() + patience)
         elif connection.now() >= connection.last_read + patience:
             msg = (
                 f"{connection.link.endpoint} sent nothing for {patience:g} s (heart-beat {interval:g} s, "
