@@ -215,23 +215,22 @@ async def subscribe(client: trio_stomp.Client) -> None:
     ],
     ids=["send", "confirmed send", "subscribe"],
 )
-def test_client_when_its_run_of_trio_has_ended_then_it_is_closed(
+def test_client_when_its_run_of_trio_has_ended_then_its_connection_is_lost(
     broker: ThreadedBroker, use: Callable[[trio_stomp.Client], Awaitable[None]]
 ) -> None:
     client = trio.run(trio_stomp.open, broker.url)
 
     async def later() -> None:
-        with trio.fail_after(5), pytest.raises(trio_stomp.ConnectionClosed, match="its event loop has ended"):
+        with trio.fail_after(5), pytest.raises(trio_stomp.ConnectionLost, match="as at the end of an event loop"):
             await use(client)
         assert client.state.phase is Phase.CLOSED
-        await client.wait_closed(timeout=5)
         await client.aclose(timeout=5)
 
     trio.run(later)
     assert not bodies(broker)
 
 
-def test_task_when_it_sends_while_its_loop_ends_then_the_client_is_closed(broker: ThreadedBroker) -> None:
+def test_task_when_it_sends_while_its_loop_ends_then_the_connection_is_lost(broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
@@ -254,7 +253,24 @@ def test_task_when_it_sends_while_its_loop_ends_then_the_client_is_closed(broker
         options=(),
     )
 
-    assert "trio_stomp.errors.ConnectionClosed: this client was closed, because its event loop has ended" in said[-1]
+    assert "trio_stomp.errors.ConnectionLost: the connection to " in said[-1]
+    assert "as at the end of an event loop" in said[-1]
+
+
+@pytest.mark.parametrize("reconnect", [False, True])
+def test_block_when_the_program_has_canceled_all_tasks_then_it_says_that_the_connection_is_lost(
+    broker: ThreadedBroker, *, reconnect: bool
+) -> None:
+    async def main() -> None:
+        async with trio_stomp.connect(broker.url, reconnect=reconnect) as client:
+            await client.send(QUEUE, b"x", receipt=True)
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+
+    with pytest.raises(trio_stomp.ConnectionLost, match="its task in the background was canceled"):
+        asyncio.run(main())
 
 
 def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:

@@ -27,7 +27,7 @@ import anyio.lowlevel
 from trio_stomp.brokers import Profile, ProfileName
 from trio_stomp.client.client import Client, Opened
 from trio_stomp.client.docstrings import with_arguments_of
-from trio_stomp.errors import ConnectionClosed
+from trio_stomp.errors import ConnectionLost
 from trio_stomp.protocol import Limits
 from trio_stomp.runtime import (
     ByteStream,
@@ -61,8 +61,6 @@ __all__ = ["connect", "connect_stream", "open"]
 logger: Final = logging.getLogger("trio_stomp")
 
 P = ParamSpec("P")
-
-_LOOP_ENDED: Final = "this client was closed, because its event loop has ended; open a new one with connect()"
 
 # What runs the background tasks of a client: `background` or, in `open`, `detached`.
 _Serves: TypeAlias = Callable[[Callable[[], Awaitable[None]]], AbstractAsyncContextManager[Stop]]
@@ -291,10 +289,14 @@ class _Service:
 
     How much that is, is known when it has ended: before the client was dropped, because its event loop has ended, or
     after that.
+
+    Attributes:
+        is_in_use: Whether the program has the client.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.is_in_use = False
         self._has_ended = self._was_abandoned = False
 
     async def run(self) -> None:
@@ -305,8 +307,7 @@ class _Service:
             # The loop was closed without that, and wakes no task any more.
             raise
         except BaseException:
-            # Where the program has not closed it, its loop ends, and tasks that still run must not wait for it.
-            self._session.fail(ConnectionClosed(_LOOP_ENDED))
+            self._end()
             raise
         finally:
             self._has_ended = True
@@ -314,10 +315,22 @@ class _Service:
 
     def abandon(self, stop: Stop) -> None:
         """Stop it, because the client was dropped without being closed."""
-        self._was_abandoned = True
+        self._was_abandoned, self.is_in_use = True, False
         # Where a loop is closed before its tasks have ended, they never will.
         self._has_ended = not stop() or self._has_ended
         self._log_unwritten()
+
+    def _end(self) -> None:
+        """End the session, for tasks that still run, or run in another loop later: they must not wait for it."""
+        if not self.is_in_use:
+            self._session.close()
+            return
+        self._session.fail(
+            ConnectionLost(
+                f"the connection to {self._session.link.endpoint} was closed, because its task in the background was "
+                "canceled, as at the end of an event loop"
+            )
+        )
 
     def _log_unwritten(self) -> None:
         if not (self._has_ended and self._was_abandoned):
@@ -355,6 +368,7 @@ class _Serving(AbstractAsyncContextManager[Client]):
         except BaseException:
             session.close()
             raise
+        service.is_in_use = True
         return Client(session, partial(service.abandon, stop))
 
     async def __aexit__(
