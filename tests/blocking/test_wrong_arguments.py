@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Protocol
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Protocol, cast
 
 import pytest
 
 import trio_stomp.blocking
+import trio_stomp.testing
 from tests.blocking.conftest import bodies
 from trio_stomp import Hooks, LocalProtocolError, OutgoingMessage, Retry
 from trio_stomp.blocking import Client, Message, Subscription
@@ -169,3 +171,30 @@ def test_receive_batch_when_an_argument_is_wrong_then_refused(client: Client, wr
 def test_connect_when_its_credentials_are_no_function_then_refused(broker: ThreadedBroker) -> None:
     with pytest.raises(LocalProtocolError, match=r"credentials must be a function .* got a value of type tuple"):
         trio_stomp.blocking.open(broker.url, credentials=("me", "good"))  # type: ignore[arg-type]  # what is refused
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("trio_stomp.blocking.connect('stomp://b').send", "connect() has no attribute 'send'"),
+        ("for _ in trio_stomp.blocking.connect('stomp://b'): pass", "connect() cannot be iterated"),
+        ("client.subscribe('/queue/a').receive", "subscribe() has no attribute 'receive'"),
+        ("for _ in client.subscribe('/queue/a'): pass", "subscribe() cannot be iterated"),
+        ("next(client.subscribe('/queue/a'))", "subscribe() cannot be iterated"),
+        ("client.publisher().send", "publisher() has no attribute 'send'"),
+        ("client.transaction().send", "transaction() has no attribute 'send'"),
+        ("trio_stomp.testing.run_broker_in_thread().url", "run_broker_in_thread() has no attribute 'url'"),
+    ],
+)
+def test_context_when_used_without_with_then_the_error_shows_how(client: Client, wrong: str, words: str) -> None:
+    with pytest.raises((TypeError, AttributeError), match=re.escape(words)) as caught:
+        exec(wrong, {"client": client, "trio_stomp": trio_stomp})  # noqa: S102  # what type checkers would refuse
+    assert ": it is a context manager. Write: with " in str(caught.value)
+
+
+async def test_context_when_used_with_async_with_then_the_error_shows_how() -> None:
+    connecting = trio_stomp.blocking.connect("stomp://b")
+
+    with pytest.raises(TypeError, match=r"connect\(\) is not async: .* with trio_stomp\.blocking\.connect"):
+        async with cast(AbstractAsyncContextManager[object], connecting):
+            pass

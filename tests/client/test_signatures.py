@@ -149,6 +149,8 @@ def test_connect_stream_when_it_is_trios_and_asyncio_runs_then_type_error_names_
         ("trio_stomp.connect('stomp://b').send", "connect() has no attribute 'send'"),
         ("await trio_stomp.connect_stream(None)", "connect_stream() cannot be awaited"),
         ("async for _ in client.subscribe('/queue/a'): pass", "subscribe() cannot be iterated"),
+        ("for _ in client.subscribe('/queue/a'): pass", "subscribe() cannot be iterated"),
+        ("await anext(client.subscribe('/queue/a'))", "subscribe() cannot be iterated"),
         ("await client.subscribe('/queue/a')", "subscribe() cannot be awaited"),
         ("await client.publisher()", "publisher() cannot be awaited"),
         ("await client.transaction()", "transaction() cannot be awaited"),

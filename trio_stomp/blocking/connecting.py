@@ -7,7 +7,7 @@ import inspect
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Literal, ParamSpec
 
 import trio
@@ -21,6 +21,7 @@ from trio_stomp.client import connect as async_connect
 from trio_stomp.client import open as async_open
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Limits
+from trio_stomp.runtime import sync_context
 
 __all__ = ["connect", "open"]
 
@@ -116,7 +117,7 @@ def _in_thread(credentials: Credentials) -> Callable[[], Awaitable[tuple[str, st
 
 def _for_a_block(opens: Callable[P, Client]) -> Callable[P, AbstractContextManager[Client]]:
     @functools.wraps(opens)
-    @contextmanager
+    @sync_context("connect()", "with trio_stomp.blocking.connect(...) as client:")
     def connect(*args: P.args, **kwargs: P.kwargs) -> Generator[Client]:
         with opens(*args, **kwargs) as client:
             yield client

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from math import inf
 from typing import Final, TypeVar, Unpack
@@ -20,6 +20,7 @@ from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
 from trio_stomp.errors import DeliveryStatus, StompError, UnconfirmedError, UnconfirmedMessage
+from trio_stomp.runtime import sync_context
 from trio_stomp.session import EncodeValue, checked, message_of, renewed, size_of
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
@@ -242,7 +243,7 @@ class Publisher:
         return error
 
 
-@contextmanager
+@sync_context("publisher()", "with client.publisher() as publisher:")
 def open_publisher(
     calls: Calls,
     manager: AbstractAsyncContextManager[AsyncPublisher],

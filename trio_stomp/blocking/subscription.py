@@ -10,7 +10,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Final, Generic, Self
 
@@ -28,6 +28,7 @@ from trio_stomp.client import Subscription as AsyncSubscription
 from trio_stomp.errors import LocalProtocolError, OperationTimeout, StompError, SubscriptionEnded
 from trio_stomp.printable import name_of
 from trio_stomp.protocol import AckMode
+from trio_stomp.runtime import sync_context
 from trio_stomp.session import Limit, checked_seconds, limit_of
 
 __all__ = ["Subscription", "open_subscription"]
@@ -389,7 +390,7 @@ class Subscription(Generic[T_co]):
         return Message(inner, self, self._claims, self._calls)
 
 
-@contextmanager
+@sync_context("subscribe()", "with client.subscribe(...) as subscription:")
 def open_subscription(
     calls: Calls, manager: AbstractAsyncContextManager[AsyncSubscription[T]], prefetch: int, timeout: float | None
 ) -> Generator[Subscription[T]]:

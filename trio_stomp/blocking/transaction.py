@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Generator, Iterable
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from math import inf
 from typing import TypeVar, Unpack
@@ -18,6 +18,7 @@ from trio_stomp.blocking.verbs import Shown, blocks, documented, like
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
+from trio_stomp.runtime import sync_context
 from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, message_of, size_of
 
 __all__ = ["Transaction", "open_transaction"]
@@ -107,7 +108,7 @@ class Transaction:
         self._calls.call(lambda _: abort())
 
 
-@contextmanager
+@sync_context("transaction()", "with client.transaction() as transaction:")
 def open_transaction(
     calls: Calls, manager: AbstractAsyncContextManager[AsyncTransaction], timeout: float | None
 ) -> Generator[Transaction]:

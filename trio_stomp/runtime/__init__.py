@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar, TypeVarTuple
 import anyio
 import anyio.abc
 
+from trio_stomp.runtime.blocks import sync_context
 from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Nursery, Runtime, Stop, Waiter, WaitQueue
 from trio_stomp.runtime.interrupts import (
     awaited,
@@ -67,6 +68,7 @@ __all__ = [
     "require_loop",
     "socket_stream",
     "surrounded",
+    "sync_context",
     "with_usage",
 ]
 

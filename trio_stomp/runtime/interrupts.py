@@ -216,6 +216,8 @@ class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
         def __aiter__(self) -> NoReturn:
             raise TypeError(f"{self._call} cannot be iterated: {_FORWARDED}. Write: {self._usage}")
 
+        __anext__ = __iter__ = __aiter__
+
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(f"{self._call} has no attribute {name!r}: {_FORWARDED}. Write: {self._usage}")
 

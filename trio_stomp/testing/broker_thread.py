@@ -6,7 +6,6 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TypeVar, cast, overload
 
@@ -14,7 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from trio_stomp.runtime import is_trio, loop_id
+from trio_stomp.runtime import is_trio, loop_id, sync_context
 from trio_stomp.testing.broker import Broker, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions
 
@@ -130,7 +129,7 @@ class ThreadedBroker:
             scope.cancel()
 
 
-@contextmanager
+@sync_context("run_broker_in_thread()", "with run_broker_in_thread() as broker:")
 def run_broker_in_thread(
     *,
     host: str = "127.0.0.1",
