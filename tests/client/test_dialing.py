@@ -43,6 +43,15 @@ async def test_dial_when_the_passcode_is_wrong_then_authentication_error() -> No
     assert "are login and passcode right, in the URL or as arguments?" in str(error)
 
 
+async def test_dial_when_the_brokers_refusal_ends_with_a_full_stop_then_the_hint_follows_without_it() -> None:
+    # ActiveMQ Classic refuses a login in these words.
+    refusal = b"ERROR\nmessage:User name [null] or password is invalid.\n\n\0"
+    async with open_broker(listen=False) as broker:
+        broker.faults.plan(AnswerConnect(data=refusal))
+        error = await refused(broker)
+    assert "User name [null] or password is invalid; are login and passcode right" in str(error)
+
+
 async def test_dial_when_the_virtual_host_is_unknown_then_refused() -> None:
     """Row 1x-CONN-11."""
     async with open_broker(listen=False, options=BrokerOptions(vhosts={"/"})) as strict:

@@ -17,6 +17,7 @@ from trio_stomp.transport.urls import Endpoint, Transport
         ("stomp://broker/test", Endpoint(host="broker", port=61613, tls=False, vhost="test")),
         ("stomp://broker/%2Ftest", Endpoint(host="broker", port=61613, tls=False, vhost="/test")),
         ("stomp://u:p@broker", Endpoint(host="broker", port=61613, tls=False, login="u", passcode="p")),
+        ("stomp://u:p,q@broker", Endpoint(host="broker", port=61613, tls=False, login="u", passcode="p,q")),
         (
             "stomp://a%40b:s3cret%3Ax%2F@broker",
             Endpoint(host="broker", port=61613, tls=False, login="a@b", passcode="s3cret:x/"),
@@ -66,6 +67,8 @@ def test_url_when_legal_then_every_part_is_read(url: str, expected: Endpoint) ->
         ("stomp+ssl://broker:61614", "scheme 'stomp+ssl'; write stomps://; expected"),
         ("failover:(tcp://a:1,tcp://b:1)", "scheme 'failover'; write a list of URLs, such as ['stomp://first:61613', "),
         ("stomp://a:1,stomp://b:1", "the broker URL holds several URLs; write a list of URLs, such as"),
+        ("stomp://a:1,b:1", "the broker URL holds several URLs; write a list of URLs, such as"),
+        ("stomp://u:p,q@a,b/test", "the broker URL holds several URLs; write a list of URLs, such as"),
         ("https://broker/ws", "scheme 'https'; write wss://; expected"),
         ("", "the broker URL is empty; expected stomp://"),
         ("broker", "the broker URL has no scheme; put stomp:// before the host, or stomps:// for TLS"),

@@ -49,7 +49,7 @@ class StepFailed(Exception):
         self, step: str, what: str, hint: str = "", *, refused: bool = False, pending_step: str | None = None
     ) -> None:
         self.step = step
-        self.reason = f"{what}; {hint}" if hint else what
+        self.reason = "; ".join((what.removesuffix("."), hint)) if hint else what
         self.hint = hint
         self.refused = refused
         self.pending_step = pending_step
