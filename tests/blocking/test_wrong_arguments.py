@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -198,3 +200,15 @@ async def test_context_when_used_with_async_with_then_the_error_shows_how() -> N
     with pytest.raises(TypeError, match=r"connect\(\) is not async: .* with trio_stomp\.blocking\.connect"):
         async with cast(AbstractAsyncContextManager[object], connecting):
             pass
+
+
+@pytest.mark.parametrize("spread", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_client_and_message_when_copied_or_pickled_then_the_error_says_what_to_do(
+    client: Client, spread: Callable[[object], object]
+) -> None:
+    with client.subscribe(QUEUE) as subscription:
+        client.send(QUEUE, "tea")
+        message = subscription.receive(timeout=5)
+        for each, words in ((client, "open one in each process"), (message, r"pass on message\.body and dict")):
+            with pytest.raises(TypeError, match=words):
+                spread(each)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
+import pickle
 import random
 import re
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
@@ -235,3 +238,15 @@ async def test_queue_arguments_when_a_dict_then_type_error_says_what_was_expecte
             await run(wrong, client=client, arguments=arguments, **names)
         assert client.state.healthy
         assert broker.depth("/queue/a") == 0
+
+
+@pytest.mark.parametrize("spread", [copy.copy, copy.deepcopy, pickle.dumps])
+async def test_client_and_message_when_copied_or_pickled_then_the_error_says_what_to_do(
+    client: Client, spread: Callable[[object], object]
+) -> None:
+    async with client.subscribe("/queue/orders") as subscription:
+        await client.send("/queue/orders", "tea")
+        message = await anext(subscription)
+        for each, words in ((client, "open one in each process"), (message, r"pass on message\.body and dict")):
+            with pytest.raises(TypeError, match=words):
+                spread(each)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, NoReturn, Self, Unpack
 
 from typing_extensions import TypeVar
 
@@ -70,6 +70,10 @@ class Client:
         if opened is None:
             raise TypeError("a Client cannot be constructed: use trio_stomp.blocking.connect(...) or open(...)")
         self._opened = opened
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled."""
+        raise TypeError("a client holds a connection and cannot be copied or pickled; open one in each process")
 
     def __repr__(self) -> str:
         return f"<Client of {self._opened.newest.link.session.link.endpoint}: {self.state.phase.value}>"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import BinaryIO, Final, Generic, Protocol, Self, overload
+from typing import BinaryIO, Final, Generic, NoReturn, Protocol, Self, overload
 
 from typing_extensions import TypeVar
 
@@ -100,6 +100,13 @@ class Message(Generic[T_co]):
         self._claims = claims
         self._calls = calls
         self._posted = None
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled."""
+        raise TypeError(
+            "a message belongs to its connection and cannot be copied or pickled; "
+            "pass on message.body and dict(message.headers)"
+        )
 
     def __repr__(self) -> str:
         return repr(self._inner)

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from typing_extensions import TypeVar
 
@@ -613,6 +613,10 @@ class Client:
             self._session.close()
         elif not self._session.is_leaving:
             await self._session.leave()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled."""
+        raise TypeError("a client holds a connection and cannot be copied or pickled; open one in each process")
 
     def __del__(self) -> None:
         """Close the connection, and warn, if `open` has made this client and the program has not closed it."""

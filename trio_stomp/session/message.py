@@ -6,7 +6,7 @@ import enum
 import logging
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import BinaryIO, Final, Generic, Protocol, Self, overload
+from typing import BinaryIO, Final, Generic, NoReturn, Protocol, Self, overload
 
 from typing_extensions import TypeVar
 
@@ -479,6 +479,13 @@ class Message(Generic[T_co]):
             logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
         except StompError as reason:
             logger.debug("message %r could not be refused: %s", self.id, reason)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled."""
+        raise TypeError(
+            "a message belongs to its connection and cannot be copied or pickled; "
+            "pass on message.body and dict(message.headers)"
+        )
 
     def __repr__(self) -> str:
         return f"<Message {self._frame.headers.get('message-id')!r} {self._settlement.value}: {self._frame}>"
