@@ -22,7 +22,11 @@ from tests.blocking.conftest import QUEUE, bodies
 from tests.kit.warm_python import WarmPython
 from trio_stomp.testing import Broker, ThreadedBroker
 
-HEAD: Final = "import os, sys, threading\nimport trio_stomp, trio_stomp.blocking\nurl, QUEUE = sys.argv[1:]\n"
+HEAD: Final = """\
+import os, sys, threading, time
+import trio, trio_stomp, trio_stomp.blocking
+url, QUEUE = sys.argv[1:]
+"""
 NEEDS_FORK: Final = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
 
 
@@ -527,7 +531,7 @@ def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_
 
 
 @NEEDS_FORK
-def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_connecting(
+def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_waiting(
     broker: ThreadedBroker, run: Run
 ) -> None:
     done = run(
@@ -535,8 +539,9 @@ def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_
         client = trio_stomp.blocking.open(url, after_fork="reopen")
         client.send(QUEUE, b"x", receipt=True)
         if os.fork() == 0:
-            print(client.state.phase, client.state.healthy, client.state.cause)
             print(client.statistics().bytes_sent, client.version, repr(client).endswith(": lost>"))
+            state = client.state
+            print(state.phase, state.healthy, state.cause)
             client.send(QUEUE, b"y", receipt=True)
             print(client.state.phase, client.state.healthy, client.statistics().bytes_sent > 0)
             sys.exit(0)
@@ -545,13 +550,105 @@ def test_state_when_a_forked_process_has_not_connected_then_it_is_known_without_
     )
 
     assert done.output.splitlines() == [
+        "0 1.2 True",
         (
             "Phase.LOST False this client was opened before os.fork(), and the new process has not connected yet; the "
             "next call does (after_fork='reopen')"
         ),
-        "0 1.2 True",
         "Phase.CONNECTED True True",
     ]
+
+
+@NEEDS_FORK
+def test_state_when_only_that_is_read_in_a_forked_process_then_it_connects_in_the_end(
+    broker: ThreadedBroker, run: Run
+) -> None:
+    """A web application that takes no work until it is healthy would otherwise never take any."""
+    run(
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        for _ in range(2):
+            # The second one is forked from a process that connects at that moment.
+            if os.fork() != 0:
+                _, status = os.wait()
+                os._exit(os.waitstatus_to_exitcode(status))
+            client.state
+        while not client.state.healthy:
+            time.sleep(0.001)
+        client.send(QUEUE, b"x", receipt=True)
+        client.close()
+        assert client.state.phase is trio_stomp.types.Phase.CLOSED
+        os._exit(0)
+        """,
+    )
+
+    assert texts(broker) == ["x"]
+
+
+@NEEDS_FORK
+def test_state_when_a_forked_process_cannot_connect_then_says_why_and_tries_again(broker: ThreadedBroker) -> None:
+    with running(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        print("connected", flush=True)
+        sys.stdin.readline()
+        if os.fork() == 0:
+            while "is a broker listening there?" not in str(client.state):
+                time.sleep(0.001)
+            print(client.state.phase, flush=True)
+            sys.stdin.readline()
+            while not client.state.healthy:
+                time.sleep(0.001)
+            client.send(QUEUE, b"x", receipt=True)
+            client.close()
+            os._exit(0)
+        os.wait()
+        """,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        broker.call(Broker.stop_listening)
+        process.stdin.write("the broker is away\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "Phase.LOST\n"
+        broker.call(Broker.start_listening)
+        process.communicate("it is back\n", timeout=60)
+
+    assert texts(broker) == ["x"]
+
+
+@NEEDS_FORK
+def test_client_when_closed_while_a_forked_process_connects_then_that_connection_is_closed_too(
+    broker: ThreadedBroker, run: Run
+) -> None:
+    run(
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        opened, connects, is_closed = client._opened, threading.Event(), threading.Event()
+        connect = opened._dial
+
+        async def connect_late():
+            connects.set()
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(is_closed.wait)
+                return await connect()
+
+        opened._dial = connect_late
+        if os.fork() == 0:
+            client.state
+            connects.wait()
+            client.close()
+            assert client.state.phase is trio_stomp.types.Phase.CLOSED
+            is_closed.set()
+            while opened.newest.link.thread.forked or not opened.newest.link.is_closed:
+                time.sleep(0.001)
+            os._exit(0)
+        _, status = os.wait()
+        client.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+    )
 
 
 @NEEDS_FORK

@@ -76,7 +76,7 @@ class Client:
         raise TypeError("a client holds a connection and cannot be copied or pickled; open one in each process")
 
     def __repr__(self) -> str:
-        return f"<Client of {self._opened.newest.link.session.link.endpoint}: {self.state.phase.value}>"
+        return f"<Client of {self._opened.newest.link.session.link.endpoint}: {self._opened.state.phase.value}>"
 
     # --- what was negotiated; health ------------------------------------------------------------------------------
 
@@ -88,7 +88,11 @@ class Client:
 
     @property
     def state(self) -> ConnectionState:
-        """Whether the client is connected, reconnecting or closed. Reading it does no I/O, after a fork neither."""
+        """Whether the client is connected, reconnecting or closed. Reading it does no I/O.
+
+        In a forked process, with ``after_fork="reopen"``, reading it makes the client's thread connect.
+        """
+        self._opened.begin_reopening()
         return self._opened.state
 
     def state_changes(self) -> StateChanges:

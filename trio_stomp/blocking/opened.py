@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 import warnings
@@ -14,10 +15,10 @@ import trio
 from trio_stomp.blocking.calls import Calls
 from trio_stomp.blocking.link import Link, raised
 from trio_stomp.blocking.processes import process
-from trio_stomp.blocking.thread import CLOSED, FORKED, Call
+from trio_stomp.blocking.thread import CLOSED, FORKED, Call, begin
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import ConnectionState, Phase
-from trio_stomp.errors import ConnectionClosed, ConnectionLost
+from trio_stomp.errors import ConnectionClosed, ConnectionLost, StompError
 from trio_stomp.session import Limit, limit_of
 
 __all__ = ["Opened"]
@@ -82,6 +83,8 @@ class Opened:
         self._is_open = True
         # The threads that are in `close`.
         self._closers: set[int] = set()
+        self._reopening: Call[None] | None = None
+        self._not_reopened: StompError = ConnectionLost(_NOT_REOPENED)
         self._renew_locks()
         process.remember(self)
 
@@ -109,6 +112,9 @@ class Opened:
                 thread, client = process.thread, await self._dial()
                 link = Link(thread, client, keeps_context=self._has_hooks)
                 self._newest, self._guard = Calls(link), _Guard(link, self._place)
+                if not self._is_open:
+                    # It was closed meanwhile.
+                    await self._close(link, None, None)
 
     @property
     def newest(self) -> Calls:
@@ -133,8 +139,22 @@ class Opened:
         if not link.thread.forked:
             return link.client.state
         if self.is_to_reopen:
-            return ConnectionState(phase=Phase.LOST, cause=ConnectionLost(_NOT_REOPENED))
+            return ConnectionState(phase=Phase.LOST, cause=self._not_reopened)
         return ConnectionState(phase=Phase.CLOSED, cause=ConnectionClosed(FORKED))
+
+    def begin_reopening(self) -> None:
+        """Begin to connect if this process was forked and has not connected, and that was asked for; never waits."""
+        if not self.is_to_reopen or (self._reopening is not None and not self._reopening.is_done):
+            return
+        call = Call(self._connect)
+        call.when_done = self._note_reopening
+        self._reopening = call
+        process.thread.soon(begin, call, contextvars.copy_context())
+
+    def _note_reopening(self, call: Call[None]) -> None:
+        error, call.error = call.error, None
+        if isinstance(error, StompError):
+            self._not_reopened = error.with_traceback(None)
 
     def ready(self, timeout: float | None, name: str) -> tuple[Calls, float | None]:
         """Connect once more if this process was forked and that was asked for.
@@ -200,6 +220,8 @@ class Opened:
             self._begin_closing()
 
     def _begin_closing(self) -> Call[None] | None:
+        if self._reopening is not None and not self._reopening.is_done:
+            process.thread.soon(self._reopening.cancel)
         return None if self._newest is None else self._newest.link.begin_closing()
 
     # --- for the process ------------------------------------------------------------------------------------------
@@ -217,4 +239,6 @@ class Opened:
         if self._newest is not None:
             process.abandoned.append(self._newest)
             self._newest.link.session.connection.stream.abandon()
+        # The thread that ran it is another process's.
+        self._reopening, self._not_reopened = None, ConnectionLost(_NOT_REOPENED)
         self._renew_locks()

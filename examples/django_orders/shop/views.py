@@ -20,12 +20,13 @@ def create(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"error": "no broker"}, status=503)
 
     def send() -> None:
-        broker.send(settings.STOMP_QUEUE, str(order.pk), persistent=True, receipt=True)
+        broker.send(settings.STOMP_QUEUE, str(order.pk), persistent=True, receipt=True, timeout=5)
 
     with transaction.atomic():
         order = Order.objects.create(item=request.POST["item"])
         # The worker must not get the message before the order is in the database.
-        transaction.on_commit(send)
+        # With robust=True, Django logs an order that could not be sent, and the view goes on.
+        transaction.on_commit(send, robust=True)
     return JsonResponse({"id": order.pk}, status=202)
 
 
