@@ -471,19 +471,6 @@ async def test_delete_when_cancelled_at_any_step_then_the_broker_has_it_whole_or
 
 
 @in_each_way_there_is
-async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_all(way: Way, moment: Moment) -> None:
-    steps = Steps()
-    for step in steps:
-        async with staged(outbox_bytes=10) as stage:
-            await stage.client.send("/queue/out", b"first" * 10)
-            outcome = await cancelled_at_step(partial(stage.client.send, "/queue/out", b"second"), step, way, moment)
-            await stage.quiesce()
-            sent = [frame.body for frame in stage.frames() if frame.headers.get("destination") == "/queue/out"]
-            assert sent == [b"first" * 10] + ([] if outcome.cancelled else [b"second"])
-        steps.note(outcome)
-
-
-@in_each_way_there_is
 async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no_task_is_left(
     way: Way, moment: Moment
 ) -> None:

@@ -45,13 +45,6 @@ async def test_connect_when_the_body_fails_or_is_cancelled_then_closed_at_once(b
     assert broker.statistics().received.get(Command.DISCONNECT, 0) == 0
 
 
-async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(broker: Broker) -> None:
-    with pytest.raises(ConnectionLost, match="the broker closed it"):
-        async with trio_stomp.connect_stream(broker.connect_stream()):
-            broker.drop_connections()
-            await trio.testing.wait_all_tasks_blocked()
-
-
 async def test_failure_when_it_is_raised_again_then_each_time_as_an_exception_of_its_own(
     broker: Broker, client: Client
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 import trio
 import trio.testing
 
-import trio_stomp
 from tests.client.connecting import Credentials
 from tests.kit.loops import on_loops
 from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting, settings_for
@@ -124,18 +123,6 @@ async def test_credentials_when_they_fail_while_moving_back_then_the_connection_
             assert client.state.endpoint == "stomp://h0:61613"
 
 
-async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_retried_only_if_asked_to() -> None:
-    async with open_broker(options=BrokerOptions(logins={"me": "good"})) as broker:
-        url = f"stomp://127.0.0.1:{broker.port}"
-        credentials = Credentials(OSError("down"))
-        with pytest.raises(ConnectError, match="credentials= failed: down"):
-            async with trio_stomp.connect(url, credentials=credentials, reconnect=AT_ONCE):
-                raise AssertionError
-        credentials = Credentials(OSError("down"), OSError("down"))
-        async with trio_stomp.connect(url, credentials=credentials, reconnect=Reconnect(retry_first=True)):
-            assert credentials.calls == 3
-
-
 async def test_retry_first_when_the_deadline_comes_within_the_first_attempt_then_the_error_says_what_is_known(
     broker: Broker,
 ) -> None:
@@ -146,20 +133,6 @@ async def test_retry_first_when_the_deadline_comes_within_the_first_attempt_then
 
 
 # --- refused credentials ----------------------------------------------------------------------------------------------
-
-
-async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client_waits_for_that(
-    good: Broker, bad: Broker
-) -> None:
-    first, second = Host(good), Host(bad)
-    async with reconnecting(first, second, login="me", passcode="good") as client:
-        first.refuses = True
-        good.faults.now(DropLink())
-        await trio.sleep(100)
-        first.refuses = False
-        await connected_again(client, good)
-        # It has said no; that is not asked again.
-        assert len(second.dialed) == 1
 
 
 async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_each_said(
@@ -260,16 +233,6 @@ async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepte
     async with _Serving(dialed) as client:
         broker.faults.now(DropLink())
         await connected_again(client, broker)
-
-
-async def test_refusal_when_without_reconnect_then_raised_at_once_in_the_brokers_words(broker: Broker) -> None:
-    host = Host(broker)
-    broker.faults.plan(AnswerConnect(error="broker is starting"), connections=None)
-    for policy in (None, AT_ONCE):  # the first connection is not retried, unless asked for
-        with pytest.raises(ConnectError, match="the broker refused: broker is starting"):
-            async with reconnecting(host, reconnect=policy):
-                raise AssertionError
-    assert len(host.dialed) == 2
 
 
 async def test_refusal_when_it_lasts_then_it_is_logged_once_for_each_text(
@@ -446,16 +409,6 @@ async def test_violation_when_good_messages_came_in_the_same_bytes_then_they_are
     assert list(queue.left) == ["4", "5"]
     # The fault has come three times, and between them nothing was settled.
     assert len(host.dialed) == (1 if reconnect is None else 3)
-
-
-async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_are_handed_out() -> None:
-    bodies: list[str] = []
-    async with served(Queue(b"1", b"2", POISON, b"4").serve, reconnect=None, ack="auto") as (_, _, subscription):
-        with pytest.raises(RemoteProtocolError, match="NUL"):
-            async for received in subscription:
-                bodies.append(received.text)
-                await trio.sleep(1)
-    assert bodies == ["1", "2"]
 
 
 async def test_violation_when_earlier_messages_are_not_taken_then_the_connection_still_ends() -> None:

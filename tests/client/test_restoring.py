@@ -199,18 +199,6 @@ async def test_stream_when_each_message_is_settled_before_the_next_then_at_most_
             assert alive() - before <= 1
 
 
-async def test_iteration_when_in_auto_mode_then_what_had_come_is_handed_out_first(broker: Broker) -> None:
-    async with reconnecting(broker) as client, client.subscribe("/queue/a", ack="auto") as subscription:
-        for number in range(5):
-            await client.send("/queue/a", str(number), receipt=True)
-        await trio.sleep(1)
-        broker.faults.now(DropLink())
-        await trio.sleep(20)
-        await client.send("/queue/a", "5", receipt=True)
-        assert [(await anext(subscription)).text for _ in range(6)] == list("012345")
-        assert client.statistics().undelivered_bytes == 0
-
-
 async def test_message_when_its_connection_is_lost_then_it_is_stale_and_comes_again(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -324,22 +312,6 @@ async def test_subscription_when_left_while_there_is_no_connection_then_it_does_
         assert client.statistics().subscriptions == ()
         assert broker.unacknowledged("/queue/a") == 0
         assert broker.depth("/queue/a") == 1
-
-
-async def test_subscription_when_made_while_there_is_no_connection_then_it_waits_for_the_next(host: Host) -> None:
-    async with reconnecting(host) as client:
-        host.go_down()
-        await trio.sleep(1)
-
-        async def come_back() -> None:
-            await trio.sleep(5)
-            host.refuses = False
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(come_back)
-            async with client.subscribe("/queue/a") as subscription:
-                await client.send("/queue/a", "x", receipt=True)
-                assert (await anext(subscription)).text == "x"
 
 
 async def test_message_when_an_error_names_nothing_then_it_is_found_out_and_the_others_are_confirmed() -> None:

@@ -556,19 +556,6 @@ async def test_transaction_when_the_link_is_lost_in_a_file_then_lost(broker: Bro
             pytest.fail("it was not sent")
 
 
-@pytest.mark.parametrize("server", ["trio-stomp-testing/1", "RabbitMQ/3.13.0"])
-async def test_transaction_when_a_send_is_cancelled_before_its_turn_then_commit_does_not_wait_for_it(
-    server: str, film: Path
-) -> None:
-    async with client_of(server) as (client, broker):
-        async with client.transaction() as transaction:
-            with trio.CancelScope() as scope:
-                scope.cancel()
-                await transaction.send("/queue/a", film)
-            await transaction.send("/queue/a", b"small")
-        assert [message.body for message in broker.messages("/queue/a")] == [b"small"]
-
-
 async def test_transaction_when_a_file_is_cancelled_behind_another_frame_then_commit_does_not_wait_for_it(
     film: Path,
 ) -> None:

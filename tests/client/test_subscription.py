@@ -27,25 +27,6 @@ pytestmark = [pytest.mark.anyio, on_loops("trio")]
 # --- taking messages --------------------------------------------------------------------------------------------------
 
 
-async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(client: Client) -> None:
-    taken: list[bytes] = []
-
-    async def work(subscription: trio_stomp.Subscription) -> None:
-        async for message in subscription:
-            async with message:
-                taken.append(message.body)
-                await trio.lowlevel.checkpoint()
-
-    async with client.subscribe("/queue/a", prefetch=10) as subscription, trio.open_nursery() as nursery:
-        nursery.start_soon(work, subscription)
-        nursery.start_soon(work, subscription)
-        await fill(client, "/queue/a", 100)
-        while len(taken) < 100:  # noqa: ASYNC110  # virtual time: no event tells of the last one
-            await trio.sleep(0.01)
-        nursery.cancel_scope.cancel()
-    assert sorted(taken) == sorted(b"%d" % number for number in range(100))
-
-
 async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_the_newest_that_is_open() -> None:
     """Row 10-SUB-15."""
 
@@ -276,20 +257,6 @@ async def test_subscription_when_refused_and_the_connection_goes_on_then_its_id_
 
 
 # --- the block --------------------------------------------------------------------------------------------------------
-
-
-async def test_block_when_it_raises_then_the_subscription_is_left_and_the_error_goes_its_way(
-    broker: Broker, client: Client
-) -> None:
-    error = KeyError("mine")
-
-    with pytest.raises(KeyError) as raised:
-        async with client.subscribe("/queue/a"):
-            assert broker.consumers("/queue/a") == 1
-            raise error
-
-    assert raised.value is error
-    await broker.wait_until(lambda: broker.consumers("/queue/a") == 0)
 
 
 async def test_nack_when_the_message_is_of_a_stream_then_refused_here() -> None:

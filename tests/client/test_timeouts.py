@@ -37,7 +37,6 @@ from trio_stomp import (
     LocalProtocolError,
     Message,
     OperationTimeout,
-    OutcomeUnknown,
     OutgoingMessage,
     RequestTimeout,
     Retry,
@@ -513,21 +512,6 @@ async def test_publisher_when_leaving_reaches_its_limit_then_what_was_refused_is
         await works_on(stage)
 
 
-async def test_commit_when_it_has_reached_its_limit_then_the_state_is_unknown_and_outcome_unknown_is_raised() -> None:
-    async with staged() as stage:
-        opened: list[Transaction] = []
-        stage.broker.faults.now(DelayReceipts(seconds=LATE, command=Command.COMMIT))
-        with pytest.raises(OutcomeUnknown) as raised:
-            async with stage.client.transaction(timeout=5) as transaction:
-                await transaction.send("/queue/out", b"1")
-                opened.append(transaction)
-        assert isinstance(raised.value, CommitTimeout)
-        (transaction,) = opened
-        assert transaction.state is TransactionState.UNKNOWN
-        assert stage.broker.depth("/queue/out") == 1
-        await works_on(stage)
-
-
 async def test_transaction_when_a_call_has_reached_its_limit_then_it_is_open_and_can_be_committed() -> None:
     async with staged(outbox_bytes=10) as stage:
         async with stage.client.transaction() as transaction:
@@ -623,21 +607,6 @@ async def test_work_when_its_limit_is_reached_then_running_handlers_finish_and_t
         assert handled == [b"2"]
         assert anyio.current_time() - began == pytest.approx(7)
         await works_on(stage)
-
-
-async def test_publication_when_awaited_a_little_again_and_again_then_nothing_piles_up() -> None:
-    async with staged() as stage:
-        stage.broker.faults.now(DelayReceipts(seconds=LATE))
-        async with stage.client.publisher() as publisher:
-            publication = await publisher.send("/queue/out", b"1")
-            for _ in range(10):
-                with pytest.raises(OperationTimeout):
-                    await publication.wait(timeout=1)
-            assert not publication._sleeping  # what would pile up is seen nowhere else
-            async with anyio.create_task_group() as group:
-                for wait in (publication.wait, publication.wait_settled) * 2:
-                    group.start_soon(partial(wait, timeout=60))
-        assert publisher.confirmed == 1
 
 
 async def test_client_when_messages_are_sent_again_one_by_one_then_its_limit_does_not_end_that(broker: Broker) -> None:

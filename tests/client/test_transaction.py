@@ -83,21 +83,6 @@ async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_
     assert broker.statistics().received[Command.ABORT] == 1
 
 
-async def test_transaction_when_cancelled_then_aborted(client: Client, broker: Broker) -> None:
-    states: list[TransactionState] = []
-    with trio.move_on_after(1):
-        transaction = None
-        try:
-            async with client.transaction() as transaction:
-                await transaction.send("/queue/out", b"2")
-                await trio.sleep_forever()
-        finally:
-            states += [] if transaction is None else [transaction.state]
-    assert states == [TransactionState.ABORTED]
-    await client.send("/queue/other", b"", receipt=True)
-    assert broker.depth("/queue/out") == 0
-
-
 async def test_transaction_when_over_then_its_verbs_are_refused(client: Client) -> None:
     """Row all-TX-7."""
     await client.send("/queue/a", b"1")

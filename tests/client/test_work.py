@@ -413,17 +413,6 @@ async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(broker: Bro
     assert left(broker) == 1
 
 
-async def test_work_when_a_handler_raises_a_group_then_it_is_a_failure_like_any_other(broker: Broker) -> None:
-    async def handle(_message: Message) -> None:
-        await trio.lowlevel.checkpoint()
-        raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])
-
-    async with jobs(broker, "poison", seconds=10) as subscription:
-        await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
-    (letter,) = broker.messages("/queue/dead")
-    assert letter.headers["x-error-type"] == "builtins.ExceptionGroup"
-
-
 async def test_work_when_a_handler_blocks_then_its_name_is_reported_unless_turned_off(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
