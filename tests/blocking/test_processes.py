@@ -750,33 +750,6 @@ def test_client_when_each_worker_of_a_pre_fork_server_opens_its_own_then_all_wor
 
 
 @NEEDS_FORK
-def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(
-    broker: ThreadedBroker, run: Run
-) -> None:
-    """What Celery's worker_process_init does, with multiprocessing, whose children end by os._exit."""
-    run(
-        """
-        import multiprocessing
-
-        def initialize():
-            global client
-            client = trio_stomp.blocking.open(url)
-
-        def task(number):
-            client.send(QUEUE, b"task %d" % number, receipt=True)
-            return number
-
-        client = trio_stomp.blocking.open(url)
-        with multiprocessing.get_context("fork").Pool(2, initialize) as pool:
-            assert sorted(pool.map(task, range(6), chunksize=1)) == list(range(6))
-        client.send(QUEUE, b"task 6")
-        """,
-    )
-
-    assert texts(broker) == [f"task {number}" for number in range(7)]
-
-
-@NEEDS_FORK
 def test_client_when_a_fork_comes_while_threads_use_it_then_the_child_is_told_and_hangs_nowhere(
     broker: ThreadedBroker, run: Run
 ) -> None:

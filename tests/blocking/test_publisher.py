@@ -49,23 +49,21 @@ def test_window_when_full_then_never_more_on_their_way(
     assert len(bodies(broker)) == 200
 
 
-def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confirmed(client: Client) -> None:
-    with client.publisher(max_in_flight=4) as publisher:
-        for _ in range(10):
-            for _ in range(4):
-                publisher.send(QUEUE, b"x")
-            publisher.wait_confirmed()
-            assert publisher.in_flight == 0
-            assert len(publisher._open) <= 4
-
-
-def test_publisher_when_it_only_sends_many_then_it_does_not_hold_what_is_confirmed(client: Client) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confirmed(
+    client: Client, *, many: bool
+) -> None:
     messages = [OutgoingMessage(QUEUE, b"x")] * 4
     with client.publisher(max_in_flight=4) as publisher:
         for _ in range(10):
-            publisher.send_many(messages)
+            if many:
+                publisher.send_many(messages)
+            else:
+                for message in messages:
+                    publisher.send(message)
             publisher.wait_confirmed()
-            assert len(publisher._open) <= 8
+            assert publisher.in_flight == 0
+            assert len(publisher._open) <= (8 if many else 4)
 
 
 def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> None:

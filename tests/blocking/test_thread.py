@@ -256,17 +256,6 @@ def test_call_when_under_way_as_the_client_is_closed_then_given_a_moment_and_con
     assert stays.notes == ["canceled", "ended"]
 
 
-def test_post_when_the_client_is_closed_then_refused(broker: ThreadedBroker) -> None:
-    with trio_stomp.blocking.connect(broker.url) as client:
-        calls = client._calls
-
-    for _ in range(2):
-        with pytest.raises(ConnectionClosed):
-            calls.post(succeed)
-    with pytest.raises(ConnectionClosed):
-        calls.call(succeed)
-
-
 # --- the queue ------------------------------------------------------------------------------------------------------
 
 
@@ -467,20 +456,6 @@ def test_block_when_it_raises_after_something_posted_has_failed_then_that_is_not
             raise ValueError("mine")
 
     assert "has failed: no" in caught.value.__notes__[0]
-
-
-def test_block_when_entering_or_leaving_fails_then_raised(calls: Calls) -> None:
-    @asynccontextmanager
-    async def broken(*, enters: bool) -> AsyncGenerator[str]:
-        await trio.lowlevel.checkpoint()
-        if enters:
-            yield "value"
-        raise ValueError("broken")
-
-    for enters in (True, False):
-        with pytest.raises(ValueError, match="broken"):
-            with entered(calls, broken(enters=enters), None):
-                assert enters
 
 
 @pytest.mark.parametrize("enters", [False, True])

@@ -19,7 +19,6 @@ from trio_stomp import (
     OutgoingMessage,
     RequestTimeout,
     SubscriptionEnded,
-    UnconfirmedTimeout,
 )
 from trio_stomp.blocking import Client, Message
 from trio_stomp.testing import SwallowReceipts, ThreadedBroker
@@ -75,21 +74,6 @@ def test_verb_when_the_broker_is_silent_then_timeout_and_the_client_works(
         client.send("/queue/other", b"x", receipt=True, timeout=60)
 
         assert client.statistics().unconfirmed == 0
-
-
-def test_send_when_not_confirmed_in_time_then_the_error_names_the_message_as_from_async_code(
-    broker: ThreadedBroker, client: Client
-) -> None:
-    silence(broker, 2)
-    with pytest.raises(TimeoutError) as caught:
-        client.send(QUEUE, b"x", receipt=True, timeout=SHORT)
-
-    assert isinstance(caught.value, OperationTimeout)
-    assert caught.value.sent == 1
-    assert caught.value.messages[0].destination == QUEUE
-    assert caught.value.messages[0].id in str(caught.value)
-    with pytest.raises(UnconfirmedTimeout):
-        client.send_many([MESSAGE], receipt=True, timeout=SHORT)
 
 
 @pytest.mark.parametrize("timeout", [-1, math.nan, True])

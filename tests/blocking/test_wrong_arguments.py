@@ -14,7 +14,7 @@ import pytest
 import trio_stomp.blocking
 import trio_stomp.testing
 from tests.blocking.conftest import bodies
-from trio_stomp import Hooks, LocalProtocolError, OutgoingMessage, Retry
+from trio_stomp import Hooks, LocalProtocolError, OutgoingMessage
 from trio_stomp.blocking import Client, Message, Subscription
 from trio_stomp.testing import ThreadedBroker
 
@@ -141,24 +141,6 @@ def test_work_when_a_policy_is_of_the_wrong_type_then_refused_with_an_idle_queue
 ) -> None:
     with client.subscribe("/queue/idle") as jobs, pytest.raises(LocalProtocolError, match=words):
         jobs.work(print, **options)  # type: ignore[arg-type]  # what is refused
-
-
-def test_work_when_the_errors_worth_a_retry_are_a_tuple_of_classes_then_they_are_retried(
-    broker: ThreadedBroker, client: Client
-) -> None:
-    handled: list[str] = []
-
-    def handle(message: Message) -> None:
-        handled.append(message.text)
-        raise (KeyError if message.text == "bad" else OSError)(message.text)
-
-    client.send("/queue/jobs", "bad")
-    client.send("/queue/jobs", "down", receipt=True)
-    retry = Retry(attempts=3, first_delay=0, retry_on=(OSError, TimeoutError))
-    with client.subscribe("/queue/jobs") as jobs, pytest.raises(trio_stomp.OperationTimeout):
-        jobs.work(handle, retry=retry, dead_letter="/queue/dead", timeout=0.5)
-    assert sorted(handled) == ["bad", "down", "down", "down"]
-    assert broker.call(lambda inner: inner.depth("/queue/dead")) == 2
 
 
 @pytest.mark.parametrize("wrong", [{"max_messages": "5"}, {"max_messages": 0}, {"max_messages": 1, "linger": "1"}])

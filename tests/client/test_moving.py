@@ -299,30 +299,28 @@ def failing_on_poison(handled: list[bytes]) -> Callable[[Message], Coroutine[obj
     return handle
 
 
-@pytest.mark.parametrize("dead_letter", ["/queue/dead", None])
-async def test_work_when_a_message_fails_for_good_after_disconnect_then_it_comes_again_and_work_goes_on(
-    dead_letter: str | None,
+# Before DISCONNECT it is not stale yet; the transaction for its dead letter, being new, waits for the next host.
+@pytest.mark.parametrize(
+    ("dead_letter", "late"), [("/queue/dead", LATE_DISCONNECT), (None, LATE_DISCONNECT), ("/queue/dead", LATE_SEND)]
+)
+async def test_work_when_a_message_fails_for_good_as_the_client_moves_then_it_comes_again_and_work_goes_on(
+    dead_letter: str | None, late: DelayReceipts
 ) -> None:
     handled: list[bytes] = []
+
+    async def handle(message: Message) -> None:
+        if message.body == b"poison":
+            # The move has begun by then.
+            await trio.sleep_until(FAIL_BACK_AFTER + 1)
+            raise ValueError
+        handled.append(message.body)
+
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         of.old.publish("/queue/a", b"poison")
         of.preferred.publish("/queue/a", b"good")
-        of.old.faults.now(LATE_DISCONNECT)
-        with trio.move_on_after(30):
-            await subscription.work(failing_on_poison(handled), retry=ONCE, dead_letter=dead_letter)
-        assert handled == [b"good"]
-        assert of.old.depth("/queue/a") == 1
-
-
-async def test_work_when_a_message_becomes_stale_while_its_dead_letter_waits_for_a_connection_then_it_goes_on() -> None:
-    """Before DISCONNECT the message is not stale yet; the transaction, being new, waits for the next host."""
-    handled: list[bytes] = []
-    async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
-        of.old.publish("/queue/a", b"poison")
-        of.preferred.publish("/queue/a", b"good")
-        async with pending_send(of):
+        async with pending_send(of, late):
             with trio.move_on_after(30):
-                await subscription.work(failing_on_poison(handled), retry=ONCE, dead_letter="/queue/dead")
+                await subscription.work(handle, retry=ONCE, dead_letter=dead_letter)
         assert handled == [b"good"]
         assert of.old.depth("/queue/a") == 1
         assert of.preferred.depth("/queue/dead") == 0

@@ -1,8 +1,8 @@
-"""The options of connect(): defaults, checks, and secrets."""
+"""The options of connect(): checks, and secrets."""
 
 from __future__ import annotations
 
-import inspect
+import math
 from functools import partial
 
 import pytest
@@ -13,21 +13,6 @@ from trio_stomp import Hooks, LocalProtocolError
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker
 from trio_stomp.types import ConnectionInfo, ConnectOptions
-
-
-def test_connect_when_an_option_is_left_out_then_its_default_is_that_of_the_docs() -> None:
-    defaults = {
-        "heart_beat": (10, 10),
-        "heart_beat_margin": 2.5,
-        "versions": ("1.0", "1.1", "1.2"),
-        "connect_timeout": 10,
-        "disconnect_timeout": 10,
-        "outbox_bytes": 1024 * 1024,
-        "tls": False,
-        "profile": None,
-    }
-    parameters = inspect.signature(trio_stomp.connect).parameters
-    assert {name: parameters[name].default for name in defaults} == defaults
 
 
 async def refusal(urls: object, **options: object) -> str:
@@ -46,6 +31,7 @@ async def refusal(urls: object, **options: object) -> str:
         ({"versions": 1.2}, "versions must be a list of 1.0, 1.1, 1.2, at least one, or ['draft']; got 1.2"),
         ({"heart_beat": (-1, 0)}, "heart-beat intervals must be seconds of at least 0"),
         ({"heart_beat": (float("inf"), 0)}, "heart-beat intervals"),
+        ({"heart_beat": (10000, 5000)}, "looks like milliseconds: use (10, 5)"),
         ({"heart_beat_margin": 0.5}, "heart_beat_margin must be at least 1"),
         ({"heart_beat_margin": "2"}, "heart_beat_margin must be at least 1 interval, got '2'"),
         ({"connect_timeout": 0}, "connect_timeout must be more than 0"),
@@ -53,7 +39,9 @@ async def refusal(urls: object, **options: object) -> str:
         ({"connect_timeout": True}, "connect_timeout must be a number of seconds, got True"),
         ({"connect_timeout": 1000}, "connect_timeout is in seconds, and 1000 looks like milliseconds"),
         ({"disconnect_timeout": -1}, "disconnect_timeout must be more than 0"),
+        ({"disconnect_timeout": 1500.0}, "looks like milliseconds: use 1.5"),
         ({"connect_attempt_delay": 0}, "connect_attempt_delay must be more than 0 seconds, got 0"),
+        ({"connect_attempt_delay": 2500}, "connect_attempt_delay is in seconds"),
         ({"profile": "kafka"}, "profile must be one of rabbitmq, activemq, artemis"),
         ({"profile": 5}, "profile must be the name of a broker, or a Profile, got 5"),
         ({"headers": {"a": 1}}, "header 'a': name and value must be str"),
@@ -85,7 +73,13 @@ async def test_option_when_it_cannot_be_meant_then_it_is_named(options: dict[str
 
 
 @pytest.mark.parametrize(
-    "options", [{"heart_beat_margin": 1}, {"connect_timeout": 999.9}, {"websocket_message_bytes": 4}]
+    "options",
+    [
+        {"heart_beat_margin": 1},
+        {"connect_timeout": 999.9},
+        {"disconnect_timeout": math.inf},
+        {"websocket_message_bytes": 4},
+    ],
 )
 async def test_option_when_it_is_at_its_bound_then_accepted(options: dict[str, object]) -> None:
     # Nothing listens there.

@@ -9,7 +9,6 @@ import pickle
 import random
 import re
 from collections.abc import Callable
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from tests.client.clients import client_of
 from trio_stomp import (
     Client,
     Limits,
-    LocalProtocolError,
     Message,
     OutgoingMessage,
     Publisher,
@@ -71,6 +69,19 @@ def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_sam
 @pytest.mark.parametrize(
     ("function", "defaults"),
     [
+        (
+            trio_stomp.connect,
+            {
+                "heart_beat": (10, 10),
+                "heart_beat_margin": 2.5,
+                "versions": ("1.0", "1.1", "1.2"),
+                "connect_timeout": 10,
+                "disconnect_timeout": 10,
+                "outbox_bytes": 1024 * 1024,
+                "tls": False,
+                "profile": None,
+            },
+        ),
         (Client.send, {"receipt": False, "persistent": False}),
         (Client.send_many, {"receipt": False}),
         (Client.publisher, {"max_in_flight": 256, "max_in_flight_bytes": 16 * 1024 * 1024}),
@@ -191,23 +202,6 @@ async def test_work_when_its_handler_is_not_async_then_the_error_says_so_at_once
 def test_reconnect_when_true_then_the_default_policy() -> None:
     assert Settings.of("stomp://b", {"reconnect": True}).reconnect == Reconnect()
     assert Settings.of("stomp://b", {"reconnect": False}).reconnect is None
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"heart_beat": (10000, 5000)}, "looks like milliseconds: use (10, 5)"),
-        ({"disconnect_timeout": 1500.0}, "looks like milliseconds: use 1.5"),
-        ({"connect_attempt_delay": 2500}, "connect_attempt_delay is in seconds"),
-    ],
-)
-def test_duration_when_it_is_surely_wrong_then_the_error_says_what_to_type(options: ConnectOptions, words: str) -> None:
-    with pytest.raises(LocalProtocolError, match=re.escape(words)):
-        Settings.of("stomp://b", options)
-
-
-def test_timeout_when_infinite_then_accepted() -> None:
-    assert Settings.of("stomp://b", {"disconnect_timeout": inf}).disconnect_timeout == inf
 
 
 def test_version_when_asked_then_that_of_the_package() -> None:
