@@ -339,3 +339,19 @@ def test_hooks_when_a_pool_handles_messages_then_its_handlers_are_in_their_conte
             subscription.work(handle)
 
     assert seen == ["mine"]
+
+
+def test_hooks_when_one_waits_for_the_client_then_refused_instead_of_hanging_and_the_log_says_why(
+    broker: ThreadedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Waiting(Hooks):
+        def received(self, peer: ConnectionInfo, message: AsyncMessage) -> None:
+            client.send(QUEUE, b"from the hook", receipt=True)
+
+    with trio_stomp.blocking.connect(broker.url, hooks=Waiting()) as client:
+        client.send(QUEUE, b"1", receipt=True)
+        with client.subscribe(QUEUE) as subscription, next(subscription) as message:
+            assert message.body == b"1"
+
+    assert "the thread of the event loop cannot wait for itself: hooks, and functions given as key=" in caplog.text
+    assert bodies(broker) == []

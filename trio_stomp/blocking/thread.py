@@ -252,8 +252,8 @@ class LoopThread:
             raise ConnectionClosed(CLOSED)
         if self.is_current:
             raise RuntimeError(
-                "the thread of the event loop cannot wait for itself: functions given as key= and dead_letter= may "
-                "only look at the message"
+                "the thread of the event loop cannot wait for itself: hooks, and functions given as key= and "
+                "dead_letter=, may only look at the message"
             )
         try:
             self.soon(begin, call, contextvars.copy_context())
