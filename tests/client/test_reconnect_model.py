@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 
 from tests.kit.guest import guest
-from tests.kit.loops import LOOPS_OF_CLIENT, LoopName
+from tests.kit.loops import LOOPS_OF_CLIENT, LoopName, wait_all_tasks_blocked
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.wire import Ending, Wire, WireEnd
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
@@ -189,24 +189,31 @@ class Reconnection(RuleBasedStateMachine):
         self.sent = 0
         self.errors = 0
 
-    @initialize()
-    def connect(self) -> None:
+    @initialize(sends=st.integers(0, 4), subscribes=st.booleans(), delivers=st.integers(0, 3))
+    def connect(self, sends: int, subscribes: bool, delivers: int) -> None:
         self.guest.do(nothing)
         assert self.world.client is not None
         assert self.world.client.state.healthy
+        self.send(sends)
+        if subscribes:
+            self.subscribe()
+            self.deliver(delivers)
 
     # --- what the program does --------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.world.senders) < MOST_PENDING)
-    @rule()
-    def send(self) -> None:
-        number = self.sent
-        self.sent += 1
+    @rule(count=st.integers(1, 4))
+    def send(self, count: int) -> None:
+        first = self.sent
+        self.sent += count
 
         async def start() -> None:
             await anyio.lowlevel.checkpoint()
-            self.world.senders[number] = anyio.CancelScope()
-            self.world.group.start_soon(self.world.send, number)
+            for number in range(first, self.sent):
+                self.world.senders[number] = anyio.CancelScope()
+                self.world.group.start_soon(self.world.send, number)
+                # One after the other: tasks that are started together run in any order.
+                await wait_all_tasks_blocked()
 
         self.guest.do(start)
 
@@ -285,12 +292,13 @@ class Reconnection(RuleBasedStateMachine):
         self.guest.do(answer)
 
     @precondition(lambda self: self.world.peer is not None and "in" in self.world.peer.ledger.subscriptions)
-    @rule()
-    def deliver(self) -> None:
+    @rule(count=st.integers(1, 3))
+    def deliver(self, count: int) -> None:
         async def deliver() -> None:
             await anyio.lowlevel.checkpoint()
             if self.world.peer is not None:
-                self.world.peer.deliver("in", b"x")
+                for _ in range(count):
+                    self.world.peer.deliver("in", b"x")
 
         self.guest.do(deliver)
 
@@ -326,37 +334,29 @@ class Reconnection(RuleBasedStateMachine):
     # --- what the network does --------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.world.peer is not None)
-    @rule(ending=ENDINGS)
-    def cut(self, ending: Ending) -> None:
+    @rule(ending=ENDINGS, after=st.integers(0, 200), outward=st.booleans())
+    def cut(self, ending: Ending, after: int, outward: bool) -> None:
+        """At once, or in the middle of what follows."""
+
         async def cut() -> None:
-            await anyio.lowlevel.checkpoint()
-            self.world.wires[-1].cut(ending)
-
-        self.guest.do(cut)
-
-    @precondition(lambda self: self.world.peer is not None)
-    @rule(ending=ENDINGS, size=st.integers(1, 200), outward=st.booleans())
-    def cut_in_the_middle_of_what_follows(self, ending: Ending, size: int, outward: bool) -> None:
-        async def plan() -> None:
             await anyio.lowlevel.checkpoint()
             wire = self.world.wires[-1]
             lane = wire.to_server if outward else wire.to_client
-            lane.cut_after(lane.carried + size, ending)
+            lane.cut_after(lane.carried + after, ending)
 
-        self.guest.do(plan)
+        self.guest.do(cut)
 
-    @rule(starting=st.booleans())
-    def refuse_or_accept_connect(self, starting: bool) -> None:
+    # Most of what is drawn lets the client go on: else it would hardly ever be connected.
+    @rule(
+        refusing=st.sampled_from([False, False, True]),
+        starting=st.sampled_from([False, False, True]),
+        refusal=st.none() | st.tuples(st.booleans(), st.booleans()),
+    )
+    def refuse_or_accept(self, refusing: bool, starting: bool, refusal: tuple[bool, bool] | None) -> None:
+        self.world.refusing = refusing
         self.world.is_starting = starting
-
-    @rule(refusal=st.none() | st.tuples(st.booleans(), st.booleans()))
-    def refuse_or_accept_subscribe(self, refusal: tuple[bool, bool] | None) -> None:
         self.errors += refusal is not None
         self.world.subscribe_refusal = refusal
-
-    @rule(refusing=st.booleans())
-    def refuse_or_admit_connections(self, refusing: bool) -> None:
-        self.world.refusing = refusing
 
     @precondition(lambda self: self.world.preferred_refuses)
     @rule()
@@ -368,7 +368,7 @@ class Reconnection(RuleBasedStateMachine):
     @rule(ending=ENDINGS)
     def lose_the_preferred_host(self, ending: Ending) -> None:
         self.world.preferred_refuses = True
-        self.cut(ending)
+        self.cut(ending, 0, outward=True)
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 60.0]))
     def pass_time(self, seconds: float) -> None:
