@@ -15,7 +15,15 @@ import trio_stomp
 from tests.client.clients import client_talking_to
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.wire import Wire
-from trio_stomp import Client, HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
+from trio_stomp import (
+    Client,
+    ConnectionClosed,
+    DisconnectResult,
+    HeartBeatTimeout,
+    Limits,
+    RequestTimeout,
+    SubscriptionOverflow,
+)
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -142,6 +150,21 @@ async def test_memory_when_only_a_reply_is_awaited_then_the_reader_is_held_at_th
         assert 400_000 < client.statistics().undelivered_bytes <= 500_000 + 2.5 * 64 * 1024
         for number in range(5000):
             assert int((await anext(subscription)).body) == number
+
+
+async def test_disconnect_when_a_full_subscription_holds_the_reader_then_its_receipt_is_read_and_messages_stay(
+    broker: Broker, client: Client
+) -> None:
+    publish(broker, "/queue/a", 1000, size=1000)
+    async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
+        await anyio.sleep(5)
+        assert client.statistics().reads_paused > 0
+        with anyio.fail_after(1):
+            assert await client.disconnect() is DisconnectResult.RECEIPT
+        for number in range(1000):
+            assert int((await anext(subscription)).body) == number
+        with pytest.raises(ConnectionClosed):
+            await anext(subscription)
 
 
 async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_subscription_alone(
