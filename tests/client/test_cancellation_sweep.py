@@ -143,12 +143,15 @@ class Rivals:
 Operation = Callable[[Stage], Awaitable[object]]
 
 
-async def send(stage: Stage) -> None:
-    await stage.client.send("/queue/out", b"1")
+# Some take a limit as well: see test_timeouts.
 
 
-async def send_confirmed(stage: Stage) -> None:
-    await stage.client.send("/queue/out", b"1", receipt=True)
+async def send(stage: Stage, timeout: float | None = None) -> None:
+    await stage.client.send("/queue/out", b"1", timeout=timeout)
+
+
+async def send_confirmed(stage: Stage, timeout: float | None = None) -> None:
+    await stage.client.send("/queue/out", b"1", receipt=True, timeout=timeout)
 
 
 async def take(stage: Stage) -> None:
@@ -190,16 +193,16 @@ async def take_batch(stage: Stage) -> None:
     stage.taken += await stage.subscription.receive_batch(5, linger=1)
 
 
-async def ack(stage: Stage) -> None:
-    await stage.messages[0].ack()
+async def ack(stage: Stage, timeout: float | None = None) -> None:
+    await stage.messages[0].ack(timeout=timeout)
 
 
-async def ack_confirmed(stage: Stage) -> None:
-    await stage.messages[0].ack(receipt=True)
+async def ack_confirmed(stage: Stage, timeout: float | None = None) -> None:
+    await stage.messages[0].ack(receipt=True, timeout=timeout)
 
 
-async def nack_confirmed(stage: Stage) -> None:
-    await stage.messages[0].nack(receipt=True)
+async def nack_confirmed(stage: Stage, timeout: float | None = None) -> None:
+    await stage.messages[0].nack(receipt=True, timeout=timeout)
 
 
 async def ack_up_to(stage: Stage) -> None:
@@ -241,12 +244,16 @@ async def transact_by_function(stage: Stage) -> None:
     await stage.client.run_transaction(partial(send_ack_and_send, stage))
 
 
-async def send_many(stage: Stage) -> None:
-    await stage.client.send_many([OutgoingMessage("/queue/out", b"%d" % number) for number in range(3)])
+def several() -> list[OutgoingMessage]:
+    return [OutgoingMessage("/queue/out", b"%d" % number) for number in range(3)]
 
 
-async def send_many_confirmed(stage: Stage) -> None:
-    await stage.client.send_many([OutgoingMessage("/queue/out", b"%d" % number) for number in range(3)], receipt=True)
+async def send_many(stage: Stage, timeout: float | None = None) -> None:
+    await stage.client.send_many(several(), timeout=timeout)
+
+
+async def send_many_confirmed(stage: Stage, timeout: float | None = None) -> None:
+    await stage.client.send_many(several(), receipt=True, timeout=timeout)
 
 
 async def publish(stage: Stage) -> None:

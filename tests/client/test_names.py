@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, ConnectionLost
+from trio_stomp import ConnectionLost
 from trio_stomp.testing import Broker, DropLink, open_broker, open_scripted_peer
 
 
@@ -30,25 +30,6 @@ async def test_repr_when_shown_then_url_state_and_destination_and_no_passcode() 
                 await publisher.send("/queue/b", "x")
             assert repr(publisher) == "<Publisher: 1 confirmed, 0 in flight>"
         assert repr(client) == f"<Client of stomp://127.0.0.1:{broker.port}: closed>"
-
-
-async def test_type_when_asked_then_the_one_that_users_import(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.subscribe("/queue/a") as subscription, client.subscribe("/queue/questions") as questions:
-        await client.send("/queue/a", "x")
-        assert type(subscription) is trio_stomp.Subscription
-        assert type(await anext(subscription)) is trio_stomp.Message
-        async with trio.open_nursery() as nursery:
-
-            @nursery.start_soon
-            async def _answer() -> None:
-                async with await anext(questions) as question:
-                    await question.reply("y")
-
-            reply = await client.request("/queue/questions", "?", timeout=5)
-        assert type(reply) is trio_stomp.Message
-        assert not type(reply.subscription).__name__.startswith("_")
 
 
 async def test_stream_when_the_program_opened_it_then_state_error_and_log_name_no_host(

@@ -1,9 +1,7 @@
 """The session: verbs between one connection and the next."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 
-import anyio
 import pytest
 import trio
 
@@ -15,7 +13,6 @@ from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnecting import supervise
 from trio_stomp.session.send import prepare, send_prepared
 from trio_stomp.session.session import Session
-from trio_stomp.session.state import Step
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -209,46 +206,3 @@ async def test_leaving_when_the_program_saw_an_earlier_loss_but_not_the_last_one
                 await trio.sleep(1)
                 host.go_down()
                 await trio.sleep(100)
-
-
-# --- without a program that uses it -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def session(broker: Broker) -> AsyncIterator[Session]:
-    settings = settings_for([broker])
-    link = await dial_in_order(settings)
-    yield Session(link, settings)
-    await anyio.aclose_forcefully(link.stream)
-
-
-async def test_session_when_failed_twice_then_the_first_failure_counts(session: Session) -> None:
-    session.connection.fail(ConnectionLost("the link"))
-    assert session.failure is None
-    session.fail(ConnectionLost("for good"))
-    session.fail(ConnectionLost("and again"))
-    assert str(session.failure) == "for good"
-    assert session.unseen_failure() is session.failure
-    with pytest.raises(ConnectionLost, match="for good"):
-        await session.turn()
-    assert session.unseen_failure() is None
-    assert session.states.newest.phase is Phase.CLOSED
-
-
-async def test_session_when_failed_while_its_connection_stands_then_no_other_follows(  # noqa: ASYNC124  # as its fixture
-    session: Session,
-) -> None:
-    session.fail(ConnectionLost("for good"))
-    assert str(session.failure) == "for good"
-    assert session.states.newest.phase is Phase.CLOSED
-    assert not session.connection.is_replaced
-
-
-async def test_state_when_the_connection_has_ended_then_it_cannot_be_left(  # noqa: ASYNC124  # as its fixture
-    session: Session,
-) -> None:
-    session.connection.fail(ConnectionLost("the link"))
-    assert session.connection.is_replaced
-    for step in (Step.MOVE, Step.CLOSE, Step.DISCONNECT):
-        with pytest.raises(AssertionError, match=rf"impossible: {step} in SessionState\.RECONNECTING"):
-            session.enter(step)

@@ -21,8 +21,16 @@ from tests.client.test_cancellation_sweep import (
     NEVER_WAIT,
     SWEPT,
     Stage,
+    ack,
+    ack_confirmed,
     block,
     check,
+    nack_confirmed,
+    send,
+    send_confirmed,
+    send_many,
+    send_many_confirmed,
+    several,
     staged,
     take_batch,
     take_last,
@@ -57,19 +65,7 @@ Call = Callable[[Stage, float | None], Awaitable[object]]
 LATE = 20
 
 
-def several() -> list[OutgoingMessage]:
-    return [OutgoingMessage("/queue/out", b"%d" % number) for number in range(3)]
-
-
-# --- the calls --------------------------------------------------------------------------------------------------------
-
-
-async def send(stage: Stage, timeout: float | None) -> None:
-    await stage.client.send("/queue/out", b"1", timeout=timeout)
-
-
-async def send_confirmed(stage: Stage, timeout: float | None) -> None:
-    await stage.client.send("/queue/out", b"1", receipt=True, timeout=timeout)
+# --- the calls, besides those of the sweep ----------------------------------------------------------------------------
 
 
 async def send_pieces(stage: Stage, timeout: float | None) -> None:
@@ -78,14 +74,6 @@ async def send_pieces(stage: Stage, timeout: float | None) -> None:
 
 async def send_pieces_confirmed(stage: Stage, timeout: float | None) -> None:
     await stage.client.send("/queue/out", pieces_of(b"pieces"), content_length=6, receipt=True, timeout=timeout)
-
-
-async def send_many(stage: Stage, timeout: float | None) -> None:
-    await stage.client.send_many(several(), timeout=timeout)
-
-
-async def send_many_confirmed(stage: Stage, timeout: float | None) -> None:
-    await stage.client.send_many(several(), receipt=True, timeout=timeout)
 
 
 async def leave_publisher(stage: Stage, timeout: float | None) -> None:
@@ -120,20 +108,8 @@ async def wait_settled(stage: Stage, timeout: float | None) -> None:
         await (await publisher.send("/queue/out", b"1")).wait_settled(timeout=timeout)
 
 
-async def ack(stage: Stage, timeout: float | None) -> None:
-    await stage.messages[0].ack(timeout=timeout)
-
-
-async def ack_confirmed(stage: Stage, timeout: float | None) -> None:
-    await stage.messages[0].ack(receipt=True, timeout=timeout)
-
-
 async def nack(stage: Stage, timeout: float | None) -> None:
     await stage.messages[0].nack(timeout=timeout)
-
-
-async def nack_confirmed(stage: Stage, timeout: float | None) -> None:
-    await stage.messages[0].nack(receipt=True, timeout=timeout)
 
 
 async def ack_up_to(stage: Stage, timeout: float | None) -> None:
