@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from contextlib import asynccontextmanager
 from typing import Unpack
 
+import anyio
 import anyio.lowlevel
 import trio
 import trio.testing
@@ -13,16 +14,22 @@ import trio.testing
 import trio_stomp
 from tests.kit.peer import Peer, PeerOptions
 from trio_stomp import Client
-from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, ScriptedPeer, open_broker, open_scripted_peer
 from trio_stomp.types import ConnectOptions
 
-__all__ = ["client_of", "client_of_peer", "client_talking_to", "fill", "pieces_of"]
+__all__ = ["client_of", "client_of_peer", "client_talking_to", "fill", "lose_after", "pieces_of"]
 
 
 async def fill(client: Client, destination: str, count: int) -> None:
     """Send `count` messages with the bodies 0, 1, 2 and so on."""
     for number in range(count):
         await client.send(destination, b"%d" % number)
+
+
+async def lose_after(seconds: float, broker: Broker) -> None:
+    """Lose the connections of a broker after a while."""
+    await anyio.sleep(seconds)
+    broker.faults.now(DropLink())
 
 
 async def pieces_of(*pieces: bytes) -> AsyncGenerator[bytes]:  # noqa: ASYNC900  # what a program sends

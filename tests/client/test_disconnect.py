@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import Client, ConnectionLost, DisconnectResult, Message
@@ -29,11 +30,7 @@ async def test_disconnect_when_the_link_is_lost_while_receipts_are_pending_then_
             with pytest.raises(ConnectionLost):
                 await client.send("/queue/a", b"1", receipt=True)
 
-        @nursery.start_soon
-        async def _lose() -> None:
-            await trio.sleep(1)
-            broker.drop_connections()
-
+        nursery.start_soon(lose_after, 1, broker)
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(ConnectionLost, match="the broker closed it"):
             await client.disconnect()

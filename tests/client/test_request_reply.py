@@ -7,7 +7,7 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.client.clients import client_of, client_of_peer
+from tests.client.clients import client_of, client_of_peer, lose_after
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
@@ -22,7 +22,6 @@ from trio_stomp import (
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
-    DropLink,
     ScriptedPeer,
     SwallowReceipts,
     open_broker,
@@ -117,13 +116,9 @@ async def test_request_when_the_reply_comes_too_late_then_it_is_counted_and_noth
 async def test_request_when_the_client_reconnects_then_those_in_flight_fail_and_the_next_are_answered(
     broker: Broker, reply_to: str | None
 ) -> None:
-    async def lose_later() -> None:
-        await trio.sleep(1)
-        broker.faults.now(DropLink())
-
     async with reconnecting(broker) as client:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lose_later)
+            nursery.start_soon(lose_after, 1, broker)
             with pytest.raises(OutcomeUnknown, match="'/queue/nobody' was sent and may have been handled"):
                 await client.request("/queue/nobody", "1", timeout=100, reply_to=reply_to)
         async with replier(broker):

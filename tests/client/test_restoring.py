@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
 from tests.kit.reconnecting import Host, PeerHost, reconnecting
@@ -419,12 +420,8 @@ async def test_run_transaction_when_the_outcome_is_unknown_then_it_is_not_run_ag
         await tx.send("/queue/a", "1")
         broker.faults.now(SwallowReceipts())
 
-    async def cut() -> None:
-        await trio.sleep(5)
-        broker.faults.now(DropLink())
-
     async with reconnecting(broker) as client, trio.open_nursery() as nursery:
-        nursery.start_soon(cut)
+        nursery.start_soon(lose_after, 5, broker)
         with pytest.raises(trio_stomp.OutcomeUnknown):
             await client.run_transaction(work)
     assert runs == 1

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.reconnecting import Host, reconnecting, settings_for
 from trio_stomp import ConnectionLost, Message, Reconnect
@@ -121,12 +122,7 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
             message = await anext(subscription)
             nursery.start_soon(acknowledge, message)
             await trio.testing.wait_all_tasks_blocked()
-
-            @nursery.start_soon
-            async def _cut() -> None:
-                await trio.sleep(1)
-                broker.faults.now(DropLink())
-
+            nursery.start_soon(lose_after, 1, broker)
             began = trio.current_time()
         assert trio.current_time() - began == pytest.approx(1, abs=0.1)
     assert client.state.phase is Phase.CLOSED
@@ -137,16 +133,12 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
 async def test_leaving_when_the_link_is_lost_with_one_message_unconfirmed_then_the_next_connection_confirms_it(
     broker: Broker, left_after: float
 ) -> None:
-    async def lose() -> None:
-        await trio.sleep(2)
-        broker.faults.now(DropLink())
-
     async with trio.open_nursery() as nursery:
         async with reconnecting(broker) as client:
             broker.faults.now(SwallowReceipts())
             # The block waits for it, as for everything unconfirmed.
             nursery.start_soon(partial(client.send, "/queue/a", b"", receipt=True))  # noqa: ASYNC111  # see above
-            nursery.start_soon(lose)
+            nursery.start_soon(lose_after, 2, broker)
             await trio.sleep(left_after)
         assert client.statistics().reconnections == 1
 

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.client.clients import client_of, pieces_of
+from tests.client.clients import client_of, lose_after, pieces_of
 from tests.kit.loops import on_loops
 from tests.kit.reconnecting import reconnecting
 from trio_stomp import Client, DeliveryStatus, Message, OutgoingMessage, Reconnect
@@ -50,13 +50,9 @@ async def test_publish_when_headers_are_a_dict_or_pairs_then_the_message_is_the_
 async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_same_message(
     broker: Broker, headers: dict[str, str], verb: str
 ) -> None:
-    async def lose() -> None:
-        await trio.sleep(1)
-        broker.faults.now(DropLink())
-
     async with reconnecting(broker) as client, trio.open_nursery() as nursery:
         broker.faults.now(SwallowReceipts())
-        nursery.start_soon(lose)
+        nursery.start_soon(lose_after, 1, broker)
         if verb == "Client.send":
             await client.send("/queue/a", b"x", headers=headers, receipt=True)
         else:
