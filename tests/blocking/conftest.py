@@ -13,12 +13,24 @@ import trio
 import trio_stomp.blocking
 from tests.kit.ctrl_c import ctrl_c
 from trio_stomp import ConnectionLost
-from trio_stomp.blocking import Client
+from trio_stomp.blocking import Client, Subscription
 from trio_stomp.blocking.processes import process
 from trio_stomp.blocking.thread import Call
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
-__all__ = ["QUEUE", "bodies", "broker", "client", "ctrl_c", "fill", "left", "left_running", "lose", "threads"]
+__all__ = [
+    "QUEUE",
+    "await_arrival",
+    "bodies",
+    "broker",
+    "client",
+    "ctrl_c",
+    "fill",
+    "left",
+    "left_running",
+    "lose",
+    "threads",
+]
 
 QUEUE: Final = "/queue/a"
 
@@ -64,6 +76,12 @@ def bodies(broker: ThreadedBroker, queue: str = QUEUE) -> list[bytes]:
 def left(broker: ThreadedBroker, queue: str = QUEUE) -> int:
     """How many messages a queue has, those that a consumer holds included."""
     return broker.call(lambda inner: inner.depth(queue) + inner.unacknowledged(queue))
+
+
+def await_arrival(client: Client, subscription: Subscription, count: int) -> None:
+    """Wait until a subscription has so many messages that it has not handed out."""
+    while subscription.statistics().buffered < count:
+        client.send("/queue/other", b"", receipt=True)
 
 
 def lose(broker: ThreadedBroker, client: Client) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-import trio_stomp
+from tests.kit.ctrl_c import CtrlC
 from trio_stomp import Retry
 from trio_stomp.blocking import Client, Message
 
@@ -51,14 +52,18 @@ def test_work_when_the_handler_is_no_plain_function_then_type_error_with_an_idle
 
 
 def test_log_when_a_handler_fails_then_its_traceback_begins_with_it(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture, ctrl_c: CtrlC
 ) -> None:
+    begun = threading.Event()
+
     def fails(message: Message) -> None:
+        begun.set()
         raise ValueError(message.text)
 
     client.send("/queue/jobs", "no such order", receipt=True)
-    with client.subscribe("/queue/jobs") as jobs, pytest.raises(trio_stomp.OperationTimeout):
-        jobs.work(fails, retry=Retry(attempts=1), dead_letter="/queue/dead", timeout=0.2)
+    ctrl_c(begun)
+    with client.subscribe("/queue/jobs") as jobs, pytest.raises(KeyboardInterrupt):
+        jobs.work(fails, retry=Retry(attempts=1), dead_letter="/queue/dead")
 
     (record,) = [each for each in caplog.records if "failed for good" in each.getMessage()]
     assert record.exc_info is not None

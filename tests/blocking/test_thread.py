@@ -245,10 +245,15 @@ def test_call_when_under_way_as_the_client_is_closed_then_given_a_moment_and_con
     async def stay(_left: float | None) -> None:
         await stays.wait_for_ever()
 
+    def end_it() -> None:
+        while not client._opened._closers:
+            pass
+        client._calls.link.thread.soon(done.set)
+
     with threads(partial(wait, end_soon), partial(wait, stay)):
         assert ends.begun.wait(60)
         assert stays.begun.wait(60)
-        threading.Timer(0.1, client._calls.link.thread.soon, [done.set]).start()
+        threading.Thread(target=end_it).start()
         client.close()
 
     assert results[0] == "done"

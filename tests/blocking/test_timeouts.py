@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import trio_stomp.blocking
-from tests.blocking.conftest import QUEUE, bodies, left, threads
+from tests.blocking.conftest import QUEUE, await_arrival, bodies, left, threads
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import (
     LocalProtocolError,
@@ -123,6 +123,7 @@ def test_receive_when_none_comes_in_time_then_timeout_and_the_next_is_returned(
                 messages.receive_batch(10, linger=60, timeout=timeout)
         for number in range(3):
             client.send(QUEUE, b"%d" % number, receipt=True)
+        await_arrival(client, messages, 3)
 
         assert messages.receive(timeout=60).body == b"0"
         assert [each.body for each in messages.receive_batch(10, linger=60, timeout=SHORT)] == [b"1", b"2"]
@@ -155,9 +156,11 @@ def test_messages_when_none_comes_for_a_while_then_the_iteration_ends_and_anothe
     for number in range(3):
         client.send(QUEUE, b"%d" % number, receipt=True)
     with client.subscribe(QUEUE) as messages:
+        await_arrival(client, messages, 3)
         assert [each.body for each in messages.messages(timeout=SHORT)] == [b"0", b"1", b"2"]
         assert list(messages.messages(timeout=0)) == []
         client.send(QUEUE, b"3", receipt=True)
+        await_arrival(client, messages, 1)
         assert [each.body for each in messages.messages(timeout=SHORT)] == [b"3"]
 
 
