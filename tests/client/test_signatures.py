@@ -6,7 +6,6 @@ import asyncio
 import copy
 import inspect
 import pickle
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,17 +19,10 @@ import trio_stomp.blocking
 from tests.client.clients import client_of
 from trio_stomp import (
     Client,
-    Limits,
-    Message,
     OutgoingMessage,
-    Publisher,
     Reconnect,
-    Retry,
-    Subscription,
-    Transaction,
 )
 from trio_stomp.session.settings import Settings
-from trio_stomp.testing import Broker
 from trio_stomp.types import ConnectOptions
 
 
@@ -63,69 +55,6 @@ def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_sam
     parameters = inspect.signature(trio_stomp.connect).parameters
     for name, parameter in inspect.signature(trio_stomp.connect_stream).parameters.items():
         assert name == "stream" or parameter.default == parameters[name].default
-
-
-# Programs rely on them: to change one is to change what these programs do.
-@pytest.mark.parametrize(
-    ("function", "defaults"),
-    [
-        (
-            trio_stomp.connect,
-            {
-                "heart_beat": (10, 10),
-                "heart_beat_margin": 2.5,
-                "versions": ("1.0", "1.1", "1.2"),
-                "connect_timeout": 10,
-                "disconnect_timeout": 10,
-                "outbox_bytes": 1024 * 1024,
-                "tls": False,
-                "profile": None,
-            },
-        ),
-        (Client.send, {"receipt": False, "persistent": False}),
-        (Client.send_many, {"receipt": False}),
-        (Client.publisher, {"max_in_flight": 256, "max_in_flight_bytes": 16 * 1024 * 1024}),
-        (
-            Client.subscribe,
-            {"ack": "client-individual", "prefetch": 100, "overflow": "wait", "browse": False, "no_local": False},
-        ),
-        (Client.request, {"persistent": False}),
-        (Client.run_transaction, {"attempts": 3}),
-        (Subscription.receive_batch, {"linger": 0}),
-        (Subscription.work, {"workers": 10, "drain_timeout": 10.0, "report_blocking_after": 0.5}),
-        (Message.ack, {"receipt": False}),
-        (Message.nack, {"receipt": False}),
-        (Publisher.send, {"persistent": False}),
-        (Transaction.send, {"persistent": False}),
-        (
-            Reconnect,
-            {
-                "first_delay": 0.1,
-                "max_delay": 30.0,
-                "stable_after": 10.0,
-                "retry_first": False,
-                "random": random.random,
-            },
-        ),
-        (
-            Limits,
-            {
-                "command_bytes": 64,
-                "header_line_bytes": 64 * 1024,
-                "header_count": 512,
-                "body_bytes": 128 * 1024 * 1024,
-                "undelivered_bytes": 256 * 1024 * 1024,
-            },
-        ),
-        (Retry, {"attempts": 3, "first_delay": 0.1, "max_delay": 30.0, "random": random.random}),
-    ],
-)
-def test_signature_when_an_argument_is_left_out_then_its_default_is_the_documented_one(
-    function: object, defaults: dict[str, object]
-) -> None:
-    assert callable(function)
-    parameters = inspect.signature(function).parameters
-    assert {name: parameters[name].default for name in defaults} == defaults
 
 
 def test_option_when_it_is_misspelled_then_type_error_names_it() -> None:
@@ -177,26 +106,6 @@ async def test_context_when_used_without_async_with_then_the_error_shows_how(
     with pytest.raises((TypeError, AttributeError), match=re.escape(words)) as caught:
         await run(wrong, client=client, trio_stomp=trio_stomp)
     assert "Write: async with " in str(caught.value)
-
-
-async def test_work_when_its_handler_is_not_async_then_the_error_says_so_at_once_and_the_message_stays(
-    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    handled: list[str] = []
-
-    def handle(message: Message) -> int:
-        handled.append(message.text)
-        return len(handled)
-
-    await client.send("/queue/jobs", "1", receipt=True)
-    with trio.fail_after(100):
-        async with client.subscribe("/queue/jobs") as jobs:
-            with pytest.raises(TypeError, match=r"handle is not async.*async def.*anyio\.to_thread\.run_sync"):
-                await jobs.work(handle, dead_letter="/queue/dead")  # type: ignore[arg-type]  # the mistake
-
-    assert handled == []
-    await trio.testing.wait_all_tasks_blocked()
-    assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (1, 0)
 
 
 def test_reconnect_when_true_then_the_default_policy() -> None:
