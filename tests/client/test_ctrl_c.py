@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from math import inf
 
 import pytest
@@ -13,6 +12,7 @@ import trio.testing
 from trio.testing import MockClock
 
 import trio_stomp
+from tests.kit.each_hook import EachHook
 from tests.kit.reconnecting import reconnecting
 from trio_stomp import (
     Client,
@@ -26,7 +26,7 @@ from trio_stomp import (
     Transaction,
 )
 from trio_stomp.testing import Broker, DropLink, HalfOpen, open_broker
-from trio_stomp.types import ConnectionInfo, SendCallback, Sending, Settlement
+from trio_stomp.types import ConnectionInfo, SendCallback, Sending
 
 # --- functions of the program -----------------------------------------------------------------------------------------
 
@@ -41,47 +41,6 @@ class Endless:
         signal.raise_signal(signal.SIGINT)
         self.went_on = True
         return 0.0
-
-
-class EndlessHooks(Hooks):
-    """One of the hooks never ends."""
-
-    def __init__(self, where: str, endless: Endless) -> None:
-        self._where = where
-        self._endless = endless
-
-    def _at(self, where: str) -> None:
-        if where == self._where:
-            self._endless()
-
-    def connected(self, peer: ConnectionInfo) -> None:
-        self._at("connected")
-
-    def disconnected(self, peer: ConnectionInfo, cause: StompError | None) -> None:
-        self._at("disconnected")
-
-    def sending(self, peer: ConnectionInfo, message: Sending) -> SendCallback | None:
-        self._at("sending")
-        return self._ended
-
-    def _ended(self, delivery: DeliveryStatus | None, error: StompError | None) -> None:
-        self._at("sent")
-
-    def received(self, peer: ConnectionInfo, message: Message) -> None:
-        self._at("received")
-
-    @contextmanager
-    def _handling(self) -> Generator[None]:
-        self._at("begin")
-        yield
-        self._at("end")
-
-    def handling(self, peer: ConnectionInfo, message: Message) -> AbstractContextManager[object]:
-        self._at("handling")
-        return self._handling()
-
-    def settled(self, peer: ConnectionInfo, message: Message, how: Settlement, transaction: str | None) -> None:
-        self._at("settled")
 
 
 def interrupted(clock: MockClock, main: Callable[[Broker, Endless], Awaitable[None]]) -> None:
@@ -106,7 +65,7 @@ def interrupted(clock: MockClock, main: Callable[[Broker, Endless], Awaitable[No
 )
 def test_hook_when_it_never_ends_then_ctrl_c_interrupts_it(where: str, autojump_clock: MockClock) -> None:
     async def main(broker: Broker, endless: Endless) -> None:
-        hooks = EndlessHooks(where, endless)
+        hooks = EachHook(lambda name: endless() if name == where else None)
         async with (
             trio_stomp.connect_stream(broker.connect_stream(), hooks=hooks) as client,
             client.subscribe("/queue/in") as subscription,
