@@ -1,7 +1,7 @@
 """The link is cut after every single byte of a session, in either direction, by an end of file and by a reset.
 
 Whatever was waiting ends, with the right error and in bounded time; what was confirmed is there; what was not
-acknowledged comes again; no task is left.
+acknowledged comes again; no task is left. A client that reconnects loses it at each step of each operation.
 """
 
 from __future__ import annotations
@@ -10,10 +10,27 @@ import anyio
 import pytest
 
 import trio_stomp
+from tests.client.test_cancellation_sweep import (
+    SWEPT,
+    Operation,
+    Stage,
+    Steps,
+    publish,
+    reply_confirmed,
+    send_confirmed,
+    send_many_confirmed,
+    transact,
+    transact_by_function,
+    transact_many,
+    watch_state,
+)
+from tests.kit.cancelling import cancelled_at_step
 from tests.kit.loops import LOOPS_OF_BROKER, nothing_left, on_loops
+from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, ConnectError, ConnectionLost, OutcomeUnknown, StompError, TransactionLost
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
 from trio_stomp.types import AckName, Settlement
 
 pytestmark = [pytest.mark.anyio, on_loops(*LOOPS_OF_BROKER)]
@@ -127,3 +144,80 @@ async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_to
         told += session.error is not None
     # Only behind the last words can a cut go unnoticed.
     assert told >= len(cuts) * 0.9
+
+
+# --- a client that reconnects -----------------------------------------------------------------------------------------
+
+
+class TappedHost(Host):
+    """A host that keeps the newest stream to it."""
+
+    stream: TappedStream
+
+    async def open_stream(self) -> ByteStream:
+        self.stream = TappedStream(await super().open_stream())
+        return self.stream
+
+
+@pytest.mark.parametrize("is_canceled", [False, True])
+@pytest.mark.parametrize("operation", [each for each in SWEPT if each is not watch_state])
+async def test_operation_when_the_link_is_lost_at_any_step_then_the_client_works_on_and_nothing_is_lost(
+    operation: Operation, *, is_canceled: bool
+) -> None:
+    """And it is canceled in the same moment, or not."""
+    steps = Steps()
+    for step in steps:
+        async with open_broker(listen=False) as broker:
+            host = TappedHost(broker)
+            async with reconnecting(host, heart_beat=(0, 0)) as client, client.subscribe("/queue/in") as subscription:
+                stage = Stage(broker, host.stream, client, subscription, [], [])
+                for _ in range(4):
+                    stage.publish()
+                stage.messages += [await anext(subscription) for _ in range(2)]
+                has_returned = await lose_at(stage, operation, step, steps, is_canceled=is_canceled)
+                with anyio.fail_after(60):
+                    await client.send("/queue/after", b"", receipt=True)
+                    # An answer to a request that was given up may come later.
+                    await anyio.sleep(5)
+                left = client.statistics()
+                assert (left.unconfirmed, left.receipts_pending) == (0, 0)
+                assert [each.destination for each in left.subscriptions] == ["/queue/in"]
+                here = broker.depth("/queue/in") + broker.unacknowledged("/queue/in")
+                taken = [*stage.messages, *stage.taken]
+                assert here >= stage.published - sum(each.settlement is not Settlement.UNSETTLED for each in taken)
+                bodies = {message.body for message in broker.messages("/queue/out")}
+                if operation in CONFIRMED and has_returned:
+                    assert bodies == CONFIRMED[operation]
+                elif operation in (transact, transact_many, transact_by_function):
+                    assert bodies in (set(), {b"1", b"2"})
+
+
+CONFIRMED: dict[Operation, set[bytes]] = {
+    send_confirmed: {b"1"},
+    reply_confirmed: {b"1"},
+    send_many_confirmed: {b"0", b"1", b"2"},
+    publish: {b"%d" % number for number in range(1, 8)},
+}
+
+
+async def lose_at(stage: Stage, operation: Operation, step: int, steps: Steps, *, is_canceled: bool) -> bool:
+    """Lose the link at one step of an operation; tell whether it has returned."""
+    scope = anyio.CancelScope()
+    has_returned = False
+
+    def lose() -> None:
+        stage.broker.faults.now(DropLink())
+        if is_canceled:
+            scope.cancel()
+
+    async def run() -> None:
+        nonlocal has_returned
+        with scope, anyio.fail_after(300):
+            try:
+                await operation(stage)
+                has_returned = True
+            except* StompError:
+                pass
+
+    steps.note(await cancelled_at_step(run, step, strike=lose))
+    return has_returned
