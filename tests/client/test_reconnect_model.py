@@ -443,6 +443,7 @@ class Reconnection(RuleBasedStateMachine):
         assert self.world.client is not None
         statistics = self.world.client.statistics()
         assert statistics.unconfirmed == 0
+        assert [each.id for each in statistics.subscriptions] == ([] if self.world.consumer is None else ["in"])
         for _ in range(10):
             # Each delay begins when the one before is over, and the clock jumps.
             self.guest.pass_time(POLICY.max_delay)

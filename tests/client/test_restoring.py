@@ -301,20 +301,6 @@ async def test_subscriptions_when_one_has_failed_before_the_loss_then_the_others
             await anext(failed)
 
 
-async def test_subscription_when_left_while_there_is_no_connection_then_it_does_not_stand_again(
-    broker: Broker, host: Host
-) -> None:
-    async with reconnecting(host) as client:
-        async with client.subscribe("/queue/a"):
-            host.go_down()
-            await trio.sleep(1)
-        host.refuses = False
-        await client.send("/queue/a", b"", receipt=True)
-        assert client.statistics().subscriptions == ()
-        assert broker.unacknowledged("/queue/a") == 0
-        assert broker.depth("/queue/a") == 1
-
-
 async def test_message_when_an_error_names_nothing_then_it_is_found_out_and_the_others_are_confirmed() -> None:
     accepted: list[bytes] = []
 
