@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 
@@ -92,7 +93,10 @@ async def test_around_when_a_handler_fails_then_each_attempt_is_seen_and_the_mes
             assert (await dead.receive(timeout=1)).text == "1"
 
 
-async def test_around_when_it_raises_itself_then_the_message_has_failed() -> None:
+async def test_around_when_it_raises_itself_then_the_message_has_failed_and_the_traceback_begins_with_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
     handled: list[str] = []
 
     @asynccontextmanager
@@ -113,6 +117,8 @@ async def test_around_when_it_raises_itself_then_the_message_has_failed() -> Non
         with anyio.move_on_after(0.5):
             await subscription.work(handle, around=[broken], retry=Retry(attempts=3, first_delay=0))
     assert handled == ["entering", "1", "1"]
+    traces = [record.exc_info[2] for record in caplog.records if record.exc_info is not None]
+    assert [trace.tb_frame.f_code.co_name for trace in traces if trace is not None] == ["broken", "broken"]
 
 
 async def test_around_when_it_suppresses_the_exception_then_the_message_counts_as_handled() -> None:

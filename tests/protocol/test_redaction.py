@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -43,7 +44,12 @@ def test_header_when_its_name_does_not_say_so_then_is_not_secret(name: str) -> N
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("client-id", False), ("Login", False), ("host", False), ("x-session", True), ("x", True), ("passcode", True)],
+    [
+        *((name, True) for name in ("x-session", "x", "passcode")),
+        *((name, False) for name in ("accept-version", "client-id", "client-type", "content-length", "content-type")),
+        *((name, False) for name in ("heart-beat", "host", "Login", "origin", "receipt", "request-id", "user-agent")),
+        *((name, False) for name in ("username", "version")),
+    ],
 )
 def test_header_when_sent_to_connect_then_is_secret_unless_known_to_be_harmless(name: str, *, secret: bool) -> None:
     assert is_secret_header(name, of_connect=True) is secret
@@ -117,11 +123,35 @@ def test_text_when_a_passcode_is_a_word_of_it_then_stays(login: str, passcode: s
     assert Secrets([("login", login), ("passcode", passcode)]).masked(text) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Access refused for user. Virtual host access denied",
+        "User name or password is invalid. The login account is not valid",
+        "Failed to connect. Authentication failed. Security Error",
+        "Client not authorized; client not authorised; bad username or passcode",
+        "Unknown queue, topic or subscription in the current session",
+        "Server error. Invalid header of a message frame; no heart-beat (heartbeat) on the broker connection",
+        "Version not supported",
+    ],
+)
+def test_text_when_a_passcode_is_any_word_that_brokers_use_then_stays(text: str) -> None:
+    for word in re.findall("[A-Za-z-]+", text):
+        assert Secrets([("passcode", word)]).masked(text) == text
+
+
 def test_text_when_it_has_the_part_of_a_header_behind_its_scheme_then_masked() -> None:
     basic = base64.b64encode(b"joe:s3cr3t-passcode").decode()
     secrets = Secrets([("authorization", "Bearer t0k3n-t0k3n"), ("proxy-authorization", f"Basic {basic}")])
 
     assert secrets.masked("t0k3n-t0k3n") == secrets.masked(basic) == secrets.masked("s3cr3t-passcode") == "[redacted]"
+
+
+@pytest.mark.parametrize("before", ["", "token: "])
+def test_text_when_one_secret_begins_like_another_then_the_longer_is_masked_to_its_end(before: str) -> None:
+    secrets = Secrets([("passcode", "s3cr3t-1"), ("x-token", "s3cr3t-1-and-more")])
+
+    assert secrets.masked(f"{before}s3cr3t-1-and-more") == f"{before}[redacted]"
 
 
 def test_text_when_it_ends_in_the_middle_of_a_secret_then_the_rest_is_masked() -> None:
@@ -173,6 +203,15 @@ def test_error_when_it_quotes_secrets_then_message_headers_and_body_are_masked()
         assert "t0k3n" not in shown
     assert error.receipt_id == "r-1"
     assert error.body.endswith(b"login:joe\npasscode:[redacted]\nx-gateway:[redacted]\xff\n")
+
+
+@pytest.mark.parametrize("name", ["content-length", "content-type", "receipt-id", "subscription", "version"])
+def test_error_when_a_header_is_no_text_then_a_secret_that_it_equals_stays(name: str) -> None:
+    answer = b"ERROR\nmessage:not 2024\n%b:2024\n\n%b\0" % (name.encode(), b"x" * 2024)
+    event = refused_with(answer, [("passcode", "2024")])
+
+    assert isinstance(event, ErrorReceived)
+    assert dict(event.frame.headers) == {"message": "not [redacted]", name: "2024"}
 
 
 def test_error_when_the_session_is_of_the_draft_then_masked_too() -> None:
