@@ -2,13 +2,14 @@
 
 import gc
 
+import anyio
 import pytest
 import trio
 
 import trio_stomp
 from tests.client.clients import client_of
 from tests.kit.costs import collect_only_new
-from tests.kit.loops import on_loops
+from tests.kit.loops import LOOPS, on_loops
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     BrokerError,
@@ -268,6 +269,24 @@ async def test_publisher_when_cancelled_then_nothing_is_waited_for_or_sent_again
         broker.faults.now(DropLink())
         await trio.sleep(10)
         assert client.statistics().resent == 0
+
+
+@on_loops(*LOOPS)
+async def test_publisher_when_nothing_is_left_to_wait_for_then_a_cancellation_is_raised_all_the_same(
+    client: Client,
+) -> None:
+    async def leave() -> None:
+        async with client.publisher():
+            pass
+
+    async with client.publisher() as publisher:
+        publication = await publisher.send("/queue/a", b"")
+        await publication.wait()
+        for wait in (publication.wait, publication.wait_settled, publisher.wait_confirmed, leave):
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await wait()
+            assert scope.cancelled_caught
 
 
 @pytest.mark.parametrize("receipt", [False, True])
