@@ -13,6 +13,7 @@ from tests.blocking.conftest import QUEUE, bodies
 from trio_stomp import (
     ConnectionLost,
     DeliveryStatus,
+    LocalProtocolError,
     OutgoingMessage,
     Reconnect,
     StompError,
@@ -50,7 +51,7 @@ def test_window_when_full_then_never_more_on_their_way(
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confirmed(
+def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confirmed_or_was_not_sent(
     client: Client, *, many: bool
 ) -> None:
     messages = [OutgoingMessage(QUEUE, b"x")] * 4
@@ -64,6 +65,8 @@ def test_publisher_when_it_goes_on_for_long_then_it_does_not_hold_what_is_confir
             publisher.wait_confirmed()
             assert publisher.in_flight == 0
             assert len(publisher._open) <= (8 if many else 4)
+            with pytest.raises(LocalProtocolError):
+                publisher.send(QUEUE, b"x", timeout=-1)
 
 
 def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> None:

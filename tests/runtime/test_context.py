@@ -91,6 +91,13 @@ async def test_context_when_a_message_is_handled_then_what_hooks_set_is_set_for_
 
 
 @on_asyncio
+async def test_context_when_a_client_was_opened_then_it_is_as_before(broker: ThreadedBroker) -> None:
+    before = dict(contextvars.copy_context())
+    async with await trio_stomp.open(broker.url):
+        assert dict(contextvars.copy_context()) == before
+
+
+@on_asyncio
 async def test_credentials_when_asked_for_then_in_the_task_that_connects() -> None:
     seen: list[str] = []
 
