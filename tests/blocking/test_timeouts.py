@@ -21,7 +21,7 @@ from trio_stomp import (
     SubscriptionEnded,
 )
 from trio_stomp.blocking import Client, Message
-from trio_stomp.testing import SwallowReceipts, ThreadedBroker
+from trio_stomp.testing import DelayReceipts, SwallowReceipts, ThreadedBroker
 
 SHORT = 0.02
 MESSAGE = OutgoingMessage(QUEUE, b"x")
@@ -74,6 +74,19 @@ def test_verb_when_the_broker_is_silent_then_timeout_and_the_client_works(
         client.send("/queue/other", b"x", receipt=True, timeout=60)
 
         assert client.statistics().unconfirmed == 0
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_send_when_its_receipt_takes_long_then_the_wait_takes_no_processor_time(
+    broker: ThreadedBroker, client: Client, timeout: float | None
+) -> None:
+    spent: list[float] = []
+    for _ in range(2):
+        broker.call(lambda inner: inner.faults.now(DelayReceipts(seconds=0.2)))
+        began = time.thread_time()
+        client.send(QUEUE, b"x", receipt=True, timeout=timeout)
+        spent.append(time.thread_time() - began)
+    assert min(spent) < 0.01
 
 
 @pytest.mark.parametrize("timeout", [-1, math.nan, True])
