@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 import trio_stomp.blocking
@@ -51,6 +52,18 @@ def test_send_when_not_confirmed_then_in_the_order_of_the_calls(broker: Threaded
     client.send(QUEUE, b"6", content_type="text/plain", receipt=True)
 
     assert bodies(broker) == [b"1", b"2", b"3", b"4", "ü".encode(), b"6"]
+
+
+def test_send_when_no_call_follows_then_sent_all_the_same(broker: ThreadedBroker, client: Client) -> None:
+    client.send(QUEUE, b"x", receipt=True)
+    for count in (2, 3, 4):
+        client.send(QUEUE, b"x")
+
+        async def arrived(inner: Broker, count: int = count) -> None:
+            with anyio.fail_after(10):
+                await inner.wait_until(lambda: inner.depth(QUEUE) == count)
+
+        broker.call(arrived)
 
 
 def test_send_when_its_arguments_are_wrong_then_refused_at_the_call(client: Client) -> None:
