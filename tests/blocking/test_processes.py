@@ -491,7 +491,7 @@ def test_client_when_it_reopens_after_a_fork_then_the_rest_of_the_time_limit_is_
         client._opened.naming.acquire()
         if os.fork() == 0:
             try:
-                client.request(QUEUE, b"x", timeout=0.3)
+                client.request(QUEUE, b"x", timeout=2)
             except trio_stomp.OperationTimeout as error:
                 print(type(error).__name__, flush=True)
             client.transaction()
