@@ -247,8 +247,12 @@ def test_location_when_remote_then_kept_as_it_is_and_its_settings_are_not_shown(
     [
         ("spool", "must be an absolute path"),
         ("file:spool", "must be an absolute path"),
+        ("file://data/spool", "must be an absolute path"),
         ("s3://key:hunter2@bucket/spool", "holds a key; give it in the environment"),
+        ("abfss://container:hunter2@account.dfs.core.windows.net/spool", "holds a key"),
         ("s3://[bucket", "cannot be read"),
+        ("s3://?secret_key=hunter2", "must name a bucket, such as s3://bucket/spool, got 's3://'"),
+        ("gs:bucket/spool", "must name a bucket, such as gs://bucket/spool, got 'gs:bucket/spool'"),
         (
             "gs2://bucket/spool?key=hunter2",
             "has the unknown scheme 'gs2', got 'gs2://bucket/spool'; expected an absolute",
@@ -259,6 +263,21 @@ def test_location_when_it_is_none_then_refused_without_showing_a_key(uri: str, s
     with pytest.raises(OptionError, match=said) as caught:
         SpoolLocation.of(uri)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(fs, "AzureFileSystem"), reason="this pyarrow was built without Azure")
+@pytest.mark.parametrize(
+    ("uri", "settings"),
+    [
+        ("abfss://container@account.dfs.core.windows.net/spool", {}),
+        ("abfs://container@account.dfs.core.windows.net/spool", {"account_name": "account"}),
+        ("abfs://container/spool", {"account_name": "account"}),
+    ],
+)
+def test_location_when_on_azure_then_the_container_comes_first_however_it_is_written(
+    uri: str, settings: dict[str, str]
+) -> None:
+    assert SpoolLocation.of(uri, settings.items()).open("a").path("b") == "container/spool/a/b"
 
 
 def test_location_when_its_file_system_cannot_be_opened_then_the_error_says_what_to_check() -> None:

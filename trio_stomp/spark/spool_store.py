@@ -48,6 +48,7 @@ _BY_SETTINGS: Final = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "gcs": "GcsF
 # An object of up to 10 MB is then one request. Otherwise pyarrow uploads even the smallest in parts: three requests.
 _ONE_REQUEST: Final = "allow_delayed_open"
 _HAS_ONE_REQUEST: Final = int(pa.__version__.partition(".")[0]) >= 21  # noqa: PLR2004  # a version
+_BUCKETED: Final = frozenset({"s3", "gs", "gcs"})
 _BY_PYARROW: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 _HALF: Final = ".tmp"
 # A half-written file whose writer cannot be asked, because it ran on another machine, is left alone for this time.
@@ -136,19 +137,26 @@ class SpoolLocation:
             parts = urlsplit(uri)
         except ValueError:
             raise OptionError("the option 'spoolLocation' cannot be read; expected a URI or an absolute path") from None
-        if "@" in parts.netloc:
+        # abfss://container@account.dfs.core.windows.net/path is the usual form on Azure.
+        is_azure = parts.scheme in {"abfs", "abfss"} and parts.password is None
+        if "@" in parts.netloc and not is_azure:
             raise OptionError(
                 "the option 'spoolLocation' holds a key; give it in the environment, or in the option 'spoolOptions'"
             )
         if parts.scheme in {"", "file"}:
             path = parts.path if "://" in uri else uri.removeprefix("file:")
-            if not path.startswith("/"):
+            if not path.startswith("/") or parts.netloc:
                 raise OptionError(
                     f"the option 'spoolLocation' must be an absolute path, the same on every machine, or a URI such as "
                     f"s3://bucket/spool, got {uri!r}"
                 )
             return cls(uri=path)
         _check_scheme(parts.scheme, uri)
+        if parts.scheme in _BUCKETED and not parts.netloc:
+            raise OptionError(
+                f"the option 'spoolLocation' must name a bucket, such as {parts.scheme}://bucket/spool, got "
+                f"{uri.partition('?')[0]!r}"
+            )
         return cls(uri=uri, settings=tuple(settings))
 
     @property
@@ -203,7 +211,8 @@ def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.Fi
     if settings and scheme in _BY_SETTINGS:
         kind: type[fs.FileSystem] = getattr(fs, _BY_SETTINGS[scheme])
         chosen: dict[str, object] = {_ONE_REQUEST: True} if is_ours_to_choose else {}
-        return kind(**{**chosen, **settings}), plain.netloc + plain.path
+        # On Azure, the host may follow: abfs://container@account.dfs.core.windows.net/path.
+        return kind(**{**chosen, **settings}), (plain.username or plain.netloc) + plain.path
     if not settings and scheme in _BY_PYARROW:
         if is_ours_to_choose:
             uri += f"{'&' if plain.query else '?'}{_ONE_REQUEST}=true"
