@@ -90,6 +90,8 @@ def plan_write(ddl: str, **options: str) -> None:
             for name in ("content-length", "receipt", "transaction")
         ),
         ({"recieptWindow": "1"}, "did you mean 'receiptWindow'"),
+        ({"dedupHeader": "receipt"}, "'dedupHeader' cannot be 'receipt': the sink sets it itself"),
+        ({"dedupIdColumn": "body"}, "'dedupIdColumn' cannot be 'body', a column with another use"),
     ],
 )
 def test_write_when_an_option_is_wrong_then_refused(given: dict[str, str], said: str) -> None:

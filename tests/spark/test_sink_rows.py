@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -61,6 +62,12 @@ def test_chunks_when_rows_are_many_or_large_then_they_are_bounded() -> None:
     assert messages.rows == 4503
 
 
+def with_header(name: str) -> pa.RecordBatch:
+    return pa.record_batch(
+        {"body": pa.array([b"1"]), "headers": pa.array([[("content-length", "1"), (name, "x")]], MAP)}
+    )
+
+
 # Made in the test: with its first array, pyarrow imports pandas.
 @pytest.mark.parametrize(
     ("make", "said"),
@@ -76,6 +83,17 @@ def test_chunks_when_rows_are_many_or_large_then_they_are_bounded() -> None:
         (
             lambda: pa.record_batch({"body": pa.array([b"1", b"2"]), "dedup_id": pa.array(["x", ""])}),
             "row 2 of this task cannot be sent: its id is empty",
+        ),
+        (
+            lambda: pa.record_batch({"body": pa.array([b"1"]), "destination": pa.array([""])}),
+            "row 1 of this task cannot be sent: its destination is empty",
+        ),
+        *(
+            (
+                partial(with_header, name),
+                f"row 1 of this task cannot be sent: its headers hold '{name}'; .* take map_filter.headers, .*'{name}'",
+            )
+            for name in ("destination", "receipt", "transaction")
         ),
     ],
 )

@@ -13,13 +13,15 @@ from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructT
 from trio_stomp.client import OutgoingMessage
 from trio_stomp.spark.sink_identity import IdMaker
 
-__all__ = ["BODY", "CONTENT_TYPE", "DEDUP_ID", "DESTINATION", "HEADERS", "Messages", "RowRules", "check_columns"]
+__all__ = ["COLUMNS", "DEDUP_ID", "RESERVED", "Messages", "RowRules", "check_columns"]
 
 BODY: Final = "body"
 DESTINATION: Final = "destination"
 CONTENT_TYPE: Final = "content_type"
 HEADERS: Final = "headers"
 DEDUP_ID: Final = "dedup_id"
+# Those with a fixed name.
+COLUMNS: Final = (BODY, DESTINATION, CONTENT_TYPE, HEADERS)
 
 # As users write them in SQL, so that they can copy them from the error.
 _TYPES: Final = {
@@ -34,6 +36,17 @@ _TYPES: Final = {
 _CHUNK_ROWS: Final = 2_000
 _CHUNK_BYTES: Final = 1024 * 1024
 _CONTENT_TYPE_HEADER: Final = "content-type"
+# Headers of SEND that the sink sets, or that belong to receipts and transactions.
+RESERVED: Final = {
+    "destination": "use the option or the column 'destination'",
+    **dict.fromkeys(("content-length", "receipt", "transaction"), "the sink sets it itself"),
+}
+# The content-length of a received message may stay, because it is that of its body.
+_REFUSED_OF_ROWS: Final = RESERVED.keys() - {"content-length"}
+_OWN_HEADERS: Final = (
+    "map_filter(headers, (k, v) -> k NOT IN ('ack', 'content-length', 'destination', 'message-id', 'receipt', "
+    "'redelivered', 'subscription', 'transaction'))"
+)
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -47,8 +60,7 @@ def check_columns(schema: StructType, rules: RowRules) -> None:
     Raises:
         ValueError: A column is missing, unknown or of another type; the message names it.
     """
-    names = {BODY: BODY, DESTINATION: DESTINATION, CONTENT_TYPE: CONTENT_TYPE, HEADERS: HEADERS}
-    names[rules.dedup_id_column] = DEDUP_ID
+    names = {**{each: each for each in COLUMNS}, rules.dedup_id_column: DEDUP_ID}
     unknown = [name for name in schema.fieldNames() if name not in names]
     if unknown:
         raise ValueError(_refused(unknown, list(names)))
@@ -159,6 +171,8 @@ class Messages:
         to = self._rules.destination if destination is None else destination
         if to is None:
             raise self._fault("its destination is null, and the option 'destination' is not given")
+        if not to:
+            raise self._fault("its destination is empty")
         pairs = self._pairs(headers) if headers else ()
         merged = dict(self._rules.headers)
         merged.update(pairs)
@@ -179,6 +193,10 @@ class Messages:
         pairs = [(name, value) for name, value in headers if value is not None]
         if len(pairs) < len(headers):
             raise self._fault("its headers hold a null; filter it out: map_filter(headers, (k, v) -> v is not null)")
+        for name, _ in pairs:
+            if name in _REFUSED_OF_ROWS:
+                what = f"its headers hold {name!r}; {RESERVED[name]}"
+                raise self._fault(f"{what}. Of the headers of received messages, take {_OWN_HEADERS}")
         return pairs
 
     def _fault(self, what: str) -> ValueError:

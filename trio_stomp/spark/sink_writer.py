@@ -35,7 +35,7 @@ from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
 from trio_stomp.spark.connection_options import ConnectionOptions
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
-from trio_stomp.spark.sink_rows import DEDUP_ID, Messages, RowRules
+from trio_stomp.spark.sink_rows import COLUMNS, DEDUP_ID, RESERVED, Messages, RowRules
 
 __all__ = ["SinkOptions", "WriteMode", "Written", "write_task"]
 
@@ -57,11 +57,6 @@ _IN_FLIGHT_BYTES: Final = 16 * 1024**2
 # The broker also keeps a transaction in memory.
 _TRANSACTION_BYTES: Final = 256 * 1024**2
 _PERSISTENT: Final = "persistent"
-# Headers of SEND that the sink sets, or that belong to receipts and transactions.
-_RESERVED: Final = {
-    "destination": "use the option or the column 'destination'",
-    **dict.fromkeys(("content-length", "receipt", "transaction"), "the sink sets it itself"),
-}
 _REFUSED: Final = "the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s"
 
 T = TypeVar("T")
@@ -125,24 +120,32 @@ class SinkOptions:
         if reader.has("path"):
             msg = "a destination is no path: use .option('destination', ...).save() or .start(), without an argument"
             raise OptionError(msg)
-        headers = reader.headers("sendHeaders", reserved=_RESERVED)
+        headers = reader.headers("sendHeaders", reserved=RESERVED)
         persistent = reader.flag(_PERSISTENT, default=True)
         if persistent:
             # RabbitMQ loses a message with persistent:false if there is no consumer, so the header is omitted.
             headers = {_PERSISTENT: "true"} | headers
+        dedup_header = reader.text("dedupHeader")
+        if dedup_header in RESERVED:
+            msg = f"the option 'dedupHeader' cannot be {dedup_header!r}: {RESERVED[dedup_header]}"
+            raise OptionError(msg)
+        dedup_id_column = reader.text("dedupIdColumn") or DEDUP_ID
+        if dedup_id_column in COLUMNS:
+            msg = f"the option 'dedupIdColumn' cannot be {dedup_id_column!r}, a column with another use"
+            raise OptionError(msg)
         made = cls(
             connection=ConnectionOptions.read(reader),
             rules=RowRules(
                 destination=reader.text("destination"),
                 headers=headers,
-                dedup_id_column=reader.text("dedupIdColumn") or DEDUP_ID,
+                dedup_id_column=dedup_id_column,
             ),
             mode=reader.choice("writeMode", WriteMode, WriteMode.AUTO),
             receipt_window=reader.whole("receiptWindow", _RECEIPT_WINDOW),
             in_flight_bytes=reader.size("maxInFlightBytes", _IN_FLIGHT_BYTES),
             transaction_bytes=reader.size("maxTransactionBytes", _TRANSACTION_BYTES),
             dedup_ids=reader.choice("dedupIds", DedupIds, DedupIds.CONTENT),
-            dedup_header=reader.text("dedupHeader"),
+            dedup_header=dedup_header,
         )
         reader.refuse_unknown("the STOMP sink")
         return made
