@@ -44,6 +44,7 @@ def test_schema_when_options_choose_columns_then_they_are_there_too() -> None:
     assert (names[1], names[-1], len(names)) == ("text", "headers", 12)
 
 
+WRONG_OFFSET = '{"destination": "/queue/a", "retired": 0, "rows": {"a": ROW}, "spool": "b", "version": 2}'
 # All of what an error says about a value: the name of the option, what is expected, and the value.
 WRONG_VALUES = [
     ({"selector": ""}, "'selector' must be some text, got ''"),
@@ -67,6 +68,10 @@ WRONG_VALUES = [
     ),
     ({"startingOffsets": '{"rows": }'}, "got '{\"rows\": }': Expecting value: line 1 column 10"),
     ({"startingOffsets": '{"destination": "/queue/b"}'}, "the checkpoint is of '/queue/b'"),
+    *(
+        ({"startingOffsets": WRONG_OFFSET.replace("ROW", row)}, "expected an offset of this source, got {'destination'")
+        for row in ("null", '"x"', "[1]")
+    ),
     *(
         ({"subscribeHeaders": each}, f'a JSON object of text, such as {{"x-expires": "60000"}}, got {each!r}')
         for each in ("{", "[1]", '{"a": "1", "a": "2"}', '{"a": 1}')

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 
@@ -83,17 +83,20 @@ def checked(found: Mapping[str, object], destination: str) -> Offset:
             "let that version finish reading its spool, and start this query with a new checkpointLocation and a new "
             "spoolLocation"
         )
-    spool, rows, retired = found.get("spool"), found.get("rows"), found.get("retired")
-    is_ours = isinstance(own, str) and found.get("version") == _VERSION
-    if not (is_ours and isinstance(spool, str) and isinstance(rows, dict) and isinstance(retired, int)):
-        raise ValueError(
-            f"expected an offset of this source, got {dict(found)!r}: the checkpoint is of another source, or of a "
-            "newer version; give this query a checkpointLocation of its own"
-        )
-    return Offset(
-        spool=spool,
-        rows={str(shard): int(row) for shard, row in rows.items()},  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON that we wrote
-        retired=retired,
+    rows = found.get("rows")
+    given = cast("dict[str, object]", rows) if isinstance(rows, dict) else None
+    match found:
+        case {"destination": str(), "version": int(version), "spool": str(spool), "retired": int(retired)} if (
+            version == _VERSION and given is not None
+        ):
+            numbers = {shard: row for shard, row in given.items() if isinstance(row, int)}
+            if len(numbers) == len(given):
+                return Offset(spool=spool, rows=numbers, retired=retired)
+        case _:
+            pass
+    raise ValueError(
+        f"expected an offset of this source, got {dict(found)!r}: the checkpoint is of another source, or of a "
+        "newer version; give this query a checkpointLocation of its own"
     )
 
 
