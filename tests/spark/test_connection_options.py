@@ -87,6 +87,37 @@ def test_secret_when_spark_would_print_it_then_refused_and_the_error_says_where_
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("option", ["connectHeaders", "secretConnectHeaders"])
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("host", "use the option 'host'"),
+        ("heart-beat", "use the option 'heartBeatMs'"),
+        ("accept-version", "the client sets it itself"),
+    ],
+)
+def test_header_of_connect_when_it_is_set_otherwise_then_refused(option: str, header: str, said: str) -> None:
+    with pytest.raises(OptionError, match=f"'{option}' has the header '{header}'; {said}"):
+        read(brokers="a", **{option: f'{{"{header}": "x"}}'})
+
+
+def test_heart_beats_when_there_are_to_be_none_then_read() -> None:
+    assert read(brokers="a", heartBeatMs="0").heart_beat == 0
+
+
+@pytest.mark.parametrize("option", ["tlsCaFile", "tlsCertFile"])
+async def test_tls_file_when_it_cannot_be_read_then_the_error_names_it_and_its_option(
+    option: str, tmp_path: Path
+) -> None:
+    nowhere, nonsense = tmp_path / "none.pem", tmp_path / "nonsense.pem"
+    nonsense.write_text("nonsense", "ascii")
+    for file in (nowhere, nonsense):
+        made = read(brokers="stomps://a", **{option: str(file)})
+        with pytest.raises(OSError, match=re.escape(f"{option}={file}): ")):
+            async with made.dial():
+                raise AssertionError
+
+
 def test_tls_files_when_brokers_are_plain_then_refused() -> None:
     with pytest.raises(OptionError, match="stomps://"):
         read(brokers="stomp://a", tlsCaFile="ca.pem")
@@ -149,11 +180,11 @@ async def test_dial_when_both_sides_are_checked_then_connected_with_tls_files_an
         given = {"brokers": f"stomps://localhost:{broker.port}"}
         with trio.fail_after(60):
             with pytest.raises(StompError, match="name the CA that signed its certificate by the option 'tlsCaFile'"):
-                async with read(**given, reconnectTimeoutMs="300").dial():
+                async with read(**given, reconnectTimeoutMs="1500").dial():
                     raise AssertionError
             given["tlsCaFile"] = str(tmp_path / "ca.pem")
             with pytest.raises(StompError, match="by the options 'tlsCertFile' and 'tlsKeyFile'"):
-                async with read(**given, reconnectTimeoutMs="300").dial():
+                async with read(**given, reconnectTimeoutMs="1500").dial():
                     raise AssertionError
         files = {"tlsCertFile": str(tmp_path / "client.pem"), "tlsKeyFile": str(tmp_path / "client.key")}
         async with read(**given, **files).dial() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -23,6 +24,12 @@ _RECONNECT_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _HEART_BEAT_SECONDS: Final = 10.0
 _LARGEST_DELAY_SECONDS: Final = 5.0
+# Headers of CONNECT that have an option of their own, or that the client sets.
+_RESERVED: Final = {
+    "accept-version": "the client sets it itself",
+    "heart-beat": "use the option 'heartBeatMs'",
+    "host": "use the option 'host'",
+}
 
 
 class Connection(Protocol):
@@ -50,7 +57,7 @@ class ConnectionOptions:
         headers: More headers of CONNECT; never shown, they may hold a token.
         connect_timeout: Seconds for each broker.
         reconnect_timeout: Seconds without a connection after which the query fails.
-        heart_beat: Seconds between heart-beats, both ways.
+        heart_beat: Seconds between heart-beats, both ways; 0: none.
         tls_ca_file: The certificates to trust, instead of the system's.
         tls_cert_file: The client's own certificate.
         tls_key_file: Its key.
@@ -90,7 +97,7 @@ class ConnectionOptions:
             headers=tuple(_connect_headers(reader).items()),
             connect_timeout=reader.seconds("connectTimeoutMs", _CONNECT_SECONDS),
             reconnect_timeout=reader.seconds("reconnectTimeoutMs", _RECONNECT_SECONDS),
-            heart_beat=reader.seconds("heartBeatMs", _HEART_BEAT_SECONDS),
+            heart_beat=reader.seconds("heartBeatMs", _HEART_BEAT_SECONDS, least=0),
             tls_ca_file=reader.text("tlsCaFile"),
             tls_cert_file=reader.text("tlsCertFile"),
             tls_key_file=reader.text("tlsKeyFile"),
@@ -146,9 +153,16 @@ class ConnectionOptions:
         )
 
     def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.tls_ca_file)
-        if self.tls_cert_file is not None:
-            context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca_file)
+            if self.tls_cert_file is not None:
+                context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+        except OSError as error:
+            # Python names neither the file nor the option.
+            named = {"tlsCaFile": self.tls_ca_file, "tlsCertFile": self.tls_cert_file, "tlsKeyFile": self.tls_key_file}
+            files = ", ".join(f"{option}={file}" for option, file in named.items() if file is not None)
+            msg = f"cannot load the TLS files of {socket.gethostname()} ({files}): {error}; expected PEM"
+            raise OSError(msg) from error
         return context
 
 
@@ -164,7 +178,9 @@ def _naming_options() -> Generator[None]:
 
 def _connect_headers(reader: OptionReader) -> dict[str, str]:
     """The headers of CONNECT, from an option that Spark shows and from one that it hides."""
-    shown, hidden = reader.headers("connectHeaders", secret=True), reader.headers("secretConnectHeaders", secret=True)
+    shown, hidden = (
+        reader.headers(name, secret=True, reserved=_RESERVED) for name in ("connectHeaders", "secretConnectHeaders")
+    )
     # Spark 4 hides an option if its name or value matches spark.redaction.regex, by default
     # (?i)secret|password|token|access[.]?key, or spark.sql.redaction.options.regex, (?i)url. Nothing else is hidden in
     # the plan of a stream.
