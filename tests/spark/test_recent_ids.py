@@ -63,6 +63,17 @@ def test_ids_when_nothing_is_suspect_then_no_segment_is_read(store: SpoolStore) 
     assert ids.copies(segment) == []
 
 
+def test_ids_when_the_suspects_have_left_the_window_then_no_segment_is_read_again(store: SpoolStore) -> None:
+    ids = RecentIds(store, Window(rows=2, seconds=3600), confirmed)
+    ids.copies(write(store, "a", 1, ["1"], redelivered=[0]))
+    for first in (2, 4, 6):
+        ids.copies(write(store, "a", first, [str(first), str(first + 1)]))
+    segment = write(store, "a", 8, ["8"])
+    store.delete([segment.name])
+
+    assert ids.copies(segment) == []
+
+
 def test_ids_when_their_segments_are_gone_and_the_process_too_then_still_known(store: SpoolStore) -> None:
     ids = RecentIds(store, WINDOW, confirmed)
     for first in (1, 3):

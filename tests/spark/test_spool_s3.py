@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 import pytest
 
@@ -73,6 +74,21 @@ def test_objects_when_on_s3_then_written_listed_read_and_deleted(s3: S3Proxy) ->
     store.delete(["a/b", "nowhere"])
     assert [each.name for each in store.objects()] == ["c"]
     assert location.open().folders() == ["a"]
+
+
+@pytest.mark.parametrize("query", ["", "&allow_delayed_open=true"])
+def test_object_when_the_uri_alone_says_how_to_reach_s3_then_also_written_by_one_request(
+    s3: S3Proxy, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    reached = s3.location("by-uri")
+    given = dict(reached.settings)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", given.pop("access_key"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", given.pop("secret_key"))
+    store = SpoolLocation.of(f"{reached.uri}?{urlencode(given)}{query}").open()
+
+    store.put("segments/a", b"1")
+
+    assert s3.writes == [f"PUT /{store.path('segments/a')}"]
 
 
 def test_object_when_many_create_it_on_s3_at_once_then_one_does(s3: S3Proxy) -> None:

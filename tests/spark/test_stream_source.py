@@ -224,6 +224,7 @@ def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_
 
     assert total(offsets[-1]) == 100
     assert max(total(b) - total(a) for a, b in itertools.pairwise(offsets)) <= 40
+    wait_until_disconnected(threaded_broker)
     publish(threaded_broker, [100])
     assert reader.latestOffset(offsets[-1], ReadAllAvailable()) == offsets[-1]
     assert left(threaded_broker) == 1

@@ -47,9 +47,7 @@ _BREAK_SHARE: Final = 4
 # Stores tell times in whole seconds, or even pairs of them. Within these, a row may be looked at before its original.
 _COARSE_SECONDS: Final = 2.0
 _NUMBERS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)-(?P<suspects>\d+)\.arrow$")
-# Marks. A row without an id is no copy of any other.
-_USUAL: Final = 0
-_IS_SUSPECT: Final = 1
+# The mark of a row without an id, which is no copy of any other. The others: 1 if the row is suspect, otherwise 0.
 _NO_ID: Final = 2
 
 
