@@ -19,7 +19,6 @@ from typing import Final
 import anyio
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.intake_options import READS, IntakeOptions
@@ -29,10 +28,9 @@ from trio_stomp.spark.receiver_status import read_status
 from trio_stomp.spark.recent_ids import RecentIds
 from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, cut, grouped, rows_of
 from trio_stomp.spark.segments import Listing, Segment, complete_reads, list_spool, read_drops
-from trio_stomp.spark.spark_schema import refuse_other
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
-__all__ = ["BatchOptions", "StompBatchReader", "batch_reader", "drain"]
+__all__ = ["BatchOptions", "StompBatchReader", "drain"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
@@ -44,14 +42,7 @@ _SILENT_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """The options of a batch read.
-
-    Attributes:
-        intake: What to receive, and how to store it.
-        max_rows: Maximum number of rows; None: all.
-        idle_timeout: Seconds without a message that end the read.
-        max_partitions: Maximum number of tasks that read the rows.
-    """
+    """The options of a batch read, as in the manual: durations in seconds, and None for no limit."""
 
     intake: IntakeOptions
     max_rows: int | None
@@ -203,11 +194,7 @@ def _age(segment: Segment) -> tuple[int, str, int]:
 
 
 class StompBatchReader(DataSourceReader):
-    """Drains a destination, and reads what was drained.
-
-    Args:
-        options: What to drain, and into which spool.
-    """
+    """Drains a destination, and reads what was drained."""
 
     def __init__(self, options: BatchOptions) -> None:
         self.options = options
@@ -224,13 +211,3 @@ class StompBatchReader(DataSourceReader):
         """The rows of a group of segments."""
         with ConciseErrors():
             yield from rows_of(self.options.intake.spool, partition, self.options.intake.columns.arrow_schema().names)
-
-
-def batch_reader(options: BatchOptions, schema: StructType) -> StompBatchReader:
-    """The reader of a DataFrame.
-
-    Raises:
-        ValueError: The user has given a schema of their own.
-    """
-    refuse_other(options.intake.columns, schema)
-    return StompBatchReader(options)

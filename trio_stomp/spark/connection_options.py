@@ -47,20 +47,9 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How to reach the broker; travels to the tasks, so it holds nothing but data.
+    """How to reach the broker: the options of the manual, with durations in seconds.
 
-    Attributes:
-        urls: The brokers, in the order in which they are tried.
-        login: The user.
-        passcode: Its passcode; never shown.
-        vhost: The virtual host.
-        headers: More headers of CONNECT; never shown, they may hold a token.
-        connect_timeout: Seconds for each broker.
-        reconnect_timeout: Seconds without a connection after which the query fails.
-        heart_beat: Seconds between heart-beats, both ways; 0: none.
-        tls_ca_file: The certificates to trust, instead of the system's.
-        tls_cert_file: The client's own certificate.
-        tls_key_file: Its key.
+    It travels to the tasks, so it holds nothing but data. Passcode and headers are never shown; they may be secret.
     """
 
     urls: tuple[str, ...]
@@ -198,15 +187,7 @@ def _connect_headers(reader: OptionReader) -> dict[str, str]:
 
 
 def _url(text: str, *, has_passcode: bool) -> str:
-    """Return one broker of the list, as a URL.
-
-    Args:
-        text: The broker.
-        has_passcode: Whether a passcode may be in the list. It may have a colon or a comma, and look like a port.
-
-    Raises:
-        OptionError: It is not a broker.
-    """
+    """Return one broker of the list, as a URL. A passcode may have a colon or a comma, and look like a port."""
     expected = "expected a list such as stomp://broker-1:61613,stomps://broker-2:61614, or host:port"
     plain = text.strip()
     url = plain if "://" in plain else f"stomp://{plain}"

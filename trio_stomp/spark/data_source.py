@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from trio_stomp.spark.batch_source import BatchOptions, batch_reader
+from trio_stomp.spark.batch_source import BatchOptions, StompBatchReader
 from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOptionError
 from trio_stomp.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter
 from trio_stomp.spark.sink_writer import SinkOptions
 from trio_stomp.spark.sinks import batch_writer, stream_writer
-from trio_stomp.spark.spark_schema import spark_schema
+from trio_stomp.spark.spark_schema import refuse_other, spark_schema
 from trio_stomp.spark.stream_options import StreamOptions
-from trio_stomp.spark.stream_source import WithoutAdmissionControl, stream_reader
+from trio_stomp.spark.stream_source import StompStreamReader, WithoutAdmissionControl
 
 __all__ = ["StompDataSource"]
 
@@ -31,11 +31,7 @@ class StompDataSource(DataSource):
 
     @property
     def _given(self) -> Mapping[str, str]:
-        """The options, if there are any.
-
-        Raises:
-            OptionError: Spark passes on none, as it does for a table.
-        """
+        """The options; raises OptionError if Spark passes on none, as for a table."""
         if not self.options:
             msg = (
                 "no options have arrived: Spark does not pass the OPTIONS of CREATE TABLE ... USING stomp to a source "
@@ -58,12 +54,16 @@ class StompDataSource(DataSource):
     @ConciseErrors()
     def reader(self, schema: StructType) -> DataSourceReader:
         """A destination, drained."""
-        return batch_reader(BatchOptions.read(self._given), schema)
+        options = BatchOptions.read(self._given)
+        refuse_other(options.intake.columns, schema)
+        return StompBatchReader(options)
 
     @ConciseErrors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A destination as a stream."""
-        reader = stream_reader(StreamOptions.read(self._given), schema)
+        options = StreamOptions.read(self._given)
+        refuse_other(options.intake.columns, schema)
+        reader = StompStreamReader(options)
         return reader if HAS_ADMISSION_CONTROL else WithoutAdmissionControl(reader)
 
     @ConciseErrors()

@@ -119,12 +119,7 @@ def _text(value: str | float | bool) -> str:  # noqa: FBT001  # as Spark convert
 
 
 def task_of(options: ReceiverOptions, note: str) -> Callable[[Iterable[T]], Iterator[T]]:
-    """What each task does: it hands on what it is given, and receives.
-
-    Args:
-        options: What the receiver is told.
-        note: The object that says it is wanted.
-    """
+    """What each task does: it hands on what it is given, and receives while the note is there."""
 
     def stomp_receiver(given: Iterable[T]) -> Iterator[T]:
         yield from given
@@ -134,11 +129,7 @@ def task_of(options: ReceiverOptions, note: str) -> Callable[[Iterable[T]], Iter
 
 
 async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
-    """Receive until a note is deleted. A receiver that fails is followed by another one.
-
-    Args:
-        options: What, and where to.
-        note: The name of the note in the spool.
+    """Receive until a note in the spool is deleted. A receiver that fails is followed by another one.
 
     Raises:
         SpoolError: The spool cannot be opened.
@@ -207,17 +198,7 @@ async def _wait_until_unwanted(store: SpoolStore, note: str, parent: int) -> boo
 
 
 class _ExecutorReceivers:
-    """The job, in a thread of the driver. Spark gives a job up when one of its tasks fails too often; it is run again.
-
-    Args:
-        spark: The session.
-        options: What the receivers are told.
-        count: How many.
-        timeout: Seconds until they must be connected.
-
-    Raises:
-        SpoolError: The spool cannot be used.
-    """
+    """The job, in a thread of the driver. It is run again if Spark gives it up because its tasks failed too often."""
 
     def __init__(self, spark: SparkSession, options: ReceiverOptions, count: int, timeout: float) -> None:
         self._spark = spark
@@ -332,8 +313,7 @@ class _ExecutorReceivers:
 class WantedNote:
     """The note that receivers on executors are wanted: an object of the spool, written by the driver.
 
-    Spark can kill a task, but cannot ask it to end. So receivers look for this object, and end in order when it is
-    gone. A driver that is killed leaves its note. Each driver renews its own every minute, and deletes old ones.
+    A driver that is killed leaves its note. Each driver renews its own every minute, and deletes old ones.
 
     Args:
         store: The spool.
@@ -431,11 +411,7 @@ def refuse_few_failures(master: str, setting: str) -> None:
 
 
 def _check_slots(spark: SparkSession, count: int) -> None:
-    """Refuse a cluster without a slot for the query.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Raise ValueError if the cluster has no slot for the query."""
     slots = _slots(spark)
     if slots is not None and slots <= count:
         raise ValueError(

@@ -119,11 +119,7 @@ class Intake:
         blocked: Callable[[SpoolError], Awaitable[None]],
         shield: anyio.CancelScope,
     ) -> None:
-        """Write a segment, in several attempts.
-
-        Raises:
-            SpoolError: None of them has succeeded in time.
-        """
+        """Write a segment, in several attempts; raises SpoolError if none has succeeded in time."""
         attempts = _Attempts(self._store, segment, octets)
         failure: SpoolError | None = None
         async with attempts.outcomes, attempts.results, anyio.create_task_group() as running:
@@ -218,11 +214,6 @@ class Intake:
 
 class _Attempts:
     """Attempts to write one segment, each in a thread.
-
-    Args:
-        store: The spool.
-        segment: The segment.
-        octets: Its content.
 
     Attributes:
         is_given_up: Set when the receiver no longer waits for any of them.

@@ -96,23 +96,7 @@ class Dedupe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeOptions:
-    """What is taken, and how it is kept.
-
-    Attributes:
-        connection: How to reach the broker.
-        destinations: Where the messages are.
-        subscribe_headers: More headers of SUBSCRIBE.
-        selector: The ``selector`` header, if the broker supports it.
-        spool: Where the rows are kept.
-        max_spool_bytes: Nothing is received while the spool is larger than this.
-        spool_timeout: Seconds after which a write that has not come to its end is tried again.
-        segment_format: How segments are encoded.
-        prefetch: How many messages the broker may send ahead of what is on the disk.
-        segment_rows: How many rows a segment may have.
-        linger: Seconds to wait for more messages before a segment is written.
-        dedupe: By what a message that is delivered again is known.
-        columns: Which columns there are.
-    """
+    """What is taken, and how it is kept: the options of the manual, with durations in seconds."""
 
     connection: Connection
     destinations: tuple[str, ...]

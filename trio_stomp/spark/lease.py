@@ -148,23 +148,14 @@ class Lease:
             self._store.put(_name(self._number), self._text(renewed=renewed, released=released), durable=False)
 
     def check_now(self) -> None:
-        """Check that no other query has taken the spool, by listing the leases.
-
-        Raises:
-            SpoolTaken: One has.
-            SpoolError: The spool cannot be read.
-        """
+        """`check`, with a listing of its own."""
         self._check(sorted(each.name for each in self._store.objects(_FOLDER)))
 
     def check(self, listing: Listing) -> None:
-        """Check that no other query has taken the spool.
-
-        Args:
-            listing: The spool, listed a moment ago.
+        """Check that no other query has taken the spool, which was listed a moment ago.
 
         Raises:
             SpoolTaken: One has: this one was suspended, or could not reach the spool, for a while.
-            SpoolError: The spool cannot be read.
         """
         self._check(listing.leases)
 
@@ -191,11 +182,7 @@ class Lease:
 
 
 def owner_of(store: SpoolStore, listing: Listing) -> str | None:
-    """Who reads a spool, as far as its last lease says; None if it was given back, or its owner has certainly ended.
-
-    Raises:
-        SpoolError: The spool cannot be read.
-    """
+    """Who reads a spool, as far as its last lease says; None if it was given back, or its owner has certainly ended."""
     said = _said(store, listing.leases[-1] if listing.leases else "")
     return None if not said or _is_free(said) else _owner(said)
 

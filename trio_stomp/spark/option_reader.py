@@ -91,8 +91,7 @@ class UnknownOptionError(OptionError):
 class OptionReader:
     """Reads options one by one, and then refuses those that were not read.
 
-    Args:
-        options: The options that were given.
+    Each method raises `OptionError` if the value is not what it reads.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -112,22 +111,14 @@ class OptionReader:
     # --- kinds ----------------------------------------------------------------------------------------------------
 
     def text(self, name: str) -> str | None:
-        """Read text that is not empty.
-
-        Raises:
-            OptionError: It is empty.
-        """
+        """Read text that is not empty."""
         value = self._take(name)
         if value is not None and not value.strip():
             raise _wrong(name, "some text", repr(value))
         return value
 
     def required(self, name: str, example: str) -> str:
-        """Read text that is required.
-
-        Raises:
-            OptionError: It is missing, or empty.
-        """
+        """Read text that is required."""
         value = self.text(name)
         if value is None:
             given = self._given_for(name)
@@ -147,11 +138,7 @@ class OptionReader:
         return self._take(name)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Read true or false.
-
-        Raises:
-            OptionError: It is neither.
-        """
+        """Read true or false."""
         value = self._take(name)
         if value is None:
             return default
@@ -160,20 +147,12 @@ class OptionReader:
         return _FLAGS[value.strip().lower()]
 
     def whole(self, name: str, default: int, *, least: int = 1) -> int:
-        """Read an integer.
-
-        Raises:
-            OptionError: It is not an integer, or too small.
-        """
+        """Read an integer."""
         number = self.whole_or_none(name, least=least)
         return default if number is None else number
 
     def whole_or_none(self, name: str, *, least: int = 1) -> int | None:
-        """Read an integer if one was given.
-
-        Raises:
-            OptionError: It is not an integer, or too small.
-        """
+        """Read an integer if one was given."""
         value = self._take(name)
         if value is None:
             return None
@@ -183,20 +162,12 @@ class OptionReader:
         return number
 
     def size(self, name: str, default: int) -> int:
-        """Read a size in bytes, or with k, m or g for 1024, 1024² and 1024³.
-
-        Raises:
-            OptionError: It is not a size.
-        """
+        """Read a size in bytes, or with k, m or g for 1024, 1024² and 1024³."""
         number = self.size_or_none(name)
         return default if number is None else number
 
     def size_or_none(self, name: str) -> int | None:
-        """Read a size if one was given; see `size`.
-
-        Raises:
-            OptionError: It is not a size.
-        """
+        """Read a size if one was given; see `size`."""
         value = self._take(name)
         if value is None:
             return None
@@ -208,11 +179,7 @@ class OptionReader:
         return number * unit
 
     def seconds(self, name: str, default: float, *, least: int = 1) -> float:
-        """Read a duration. Options have milliseconds, as those of Spark do.
-
-        Raises:
-            OptionError: It is not a duration, or too short.
-        """
+        """Read a duration. Options have milliseconds, as those of Spark do."""
         value = self._take(name)
         if value is None:
             return default
@@ -222,11 +189,7 @@ class OptionReader:
         return number / 1000
 
     def choice(self, name: str, kind: type[E], default: E) -> E:
-        """Read one of the values of an enum of strings.
-
-        Raises:
-            OptionError: It is another value.
-        """
+        """Read one of the values of an enum of strings."""
         value = self._take(name)
         if value is None:
             return default

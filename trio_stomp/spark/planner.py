@@ -88,6 +88,9 @@ class _Silence:
 class Planner:
     """Plans the batches of one query.
 
+    Whatever lists the spool raises `SpoolError` if that cannot be used, `SpoolTaken` if another query reads it,
+    `SpoolReplaced` if it is not the same one any more, and `DataLoss` if rows behind an offset are missing.
+
     Args:
         store: The spool. If there is none, it is made.
         destination: Where its messages come from.
@@ -99,9 +102,6 @@ class Planner:
 
     Attributes:
         spool: The id of the spool.
-
-    Raises:
-        SpoolError: The spool cannot be used.
     """
 
     def __init__(
@@ -188,12 +188,7 @@ class Planner:
     # --- what the spool must have -------------------------------------------------------------------------------------
 
     def begin(self, begun: Offset) -> None:
-        """Compare the offset with which this process begins with all that the spool says about itself.
-
-        Raises:
-            DataLoss: Rows behind the offset are missing.
-            SpoolError: The spool cannot be used.
-        """
+        """Compare the offset with which this process begins with all that the spool says about itself."""
         self._has_begun = True
         listing = self._list(begun.rows)
         statuses = self._statuses(listing)
@@ -252,11 +247,7 @@ class Planner:
         return gaps
 
     def _miss(self, gaps: Sequence[_Gap], begun: Offset) -> None:
-        """Say which rows are missing.
-
-        Raises:
-            DataLoss: The query is not to continue without them.
-        """
+        """Say which rows are missing; raises DataLoss unless the query is to continue without them."""
         forgotten = self._progress.retired - len(self._progress.finished) - begun.retired
         reasons: list[str] = []
         if forgotten > 0:
@@ -281,11 +272,7 @@ class Planner:
         self._progress = replace(self._progress, lost=self._progress.lost + sum(each.rows for each in new))
 
     def _check_spool(self, listing: Listing) -> None:
-        """Check that the spool is still the same one.
-
-        Raises:
-            SpoolReplaced: It was deleted or replaced.
-        """
+        """Raise SpoolReplaced if the spool is not the same one any more."""
         about = None if listing.about is None else (listing.about.changed, listing.about.size)
         if about is not None and about == self._about:
             return
@@ -314,11 +301,6 @@ class Planner:
 
         Returns:
             Its end; the same offset if there are no rows.
-
-        Raises:
-            DataLoss: Rows behind the offset are missing.
-            SpoolError: The spool cannot be used.
-            SpoolTaken: Another query reads it.
         """
         if not self._has_begun:
             self.begin(self._offset(begun))
@@ -369,12 +351,7 @@ class Planner:
         return {shard: segments[-1].last for shard, segments in listing.segments.items() if segments}
 
     def slices(self, start: Offsets, end: Offsets) -> list[SegmentSlice]:
-        """The rows after `start`, up to `end`, without copies; always the same.
-
-        Raises:
-            DataLoss: Some are not there.
-            SpoolError: The spool cannot be read.
-        """
+        """The rows after `start`, up to `end`, without copies; always the same."""
         begun = {**self._progress.finished, **start}
         listing = self._listed
         if listing is None or _gaps(listing, begun, end):
@@ -393,11 +370,6 @@ class Planner:
 
         Args:
             covered: The rows that offsets have; None: those that this planner has planned.
-
-        Raises:
-            SpoolError: The spool cannot be read, or a segment is damaged.
-            SpoolTaken: Another query reads it.
-            SpoolReplaced: It is not the same one.
         """
         listing = list_spool(self._store)
         if self._lease is not None:
@@ -434,9 +406,6 @@ class Planner:
 
         A segment that is written while a large folder is listed may be left out, and a newer one may not. A second
         listing has all that are older than those of the first.
-
-        Raises:
-            DataLoss: Some are not.
         """
         listing = self._list()
         newest = self.newest()
@@ -501,11 +470,7 @@ class Planner:
         return self._drops.get(name, ())
 
     def _check_lease(self) -> None:
-        """Check, at this very moment, that no other query has taken the spool.
-
-        Raises:
-            SpoolTaken: One has.
-        """
+        """Raise SpoolTaken if another query has taken the spool, as of this very moment."""
         if self._lease is not None:
             self._lease.check_now()
 
@@ -666,10 +631,6 @@ class Planner:
 
         Args:
             planned: The offset up to which batches were planned.
-
-        Raises:
-            SpoolError: The spool cannot be read.
-            SpoolTaken: Another query reads it.
         """
         listing = self._listed or self._list()
         now = self._monotonic()

@@ -89,22 +89,13 @@ async def receive(
     now: Callable[[], float] = time.time,
     working: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Receive until canceled, or until `max_rows` is reached.
+    """Receive as `run_receiver` does, with the same errors and the same cancellation.
 
     Args:
         options: What to receive, and where to store it.
-        report: Receives the progress. The status in the spool contains it too.
+        report: As for `run_receiver`.
         now: The time, in seconds since 1970.
-        working: Entered around the work on a connection. If it cancels its block, the receiver ends gracefully: it
-            unsubscribes and disconnects.
-
-    Raises:
-        ConnectionLost: The broker cannot be reached, or was unreachable for longer than `reconnect_timeout`.
-        BrokerError: The broker refused the connection or the subscription.
-        OperationTimeout: The broker did not confirm an ACK within `reconnect_timeout`.
-        SpoolError: The spool cannot be used.
-
-    Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
+        working: As for `run_receiver`.
     """
     store = await _ask(partial(options.intake.open_spool, options.use), options.intake)
     spool = await _ask(partial(mark_spool, store, options.intake.destination), options.intake)
@@ -251,11 +242,7 @@ class _Receiver:
         self._beaten, self._rows_then = now, rows
 
     async def _ask(self, call: Callable[[], T]) -> T:
-        """Use the spool in a thread, for a limited time.
-
-        Raises:
-            SpoolError: It cannot be used, or has not answered.
-        """
+        """Use the spool in a thread, for a limited time."""
         return await _ask(call, self._intake_options)
 
     async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
@@ -291,11 +278,7 @@ class _Receiver:
             )
 
     async def _check_shard(self) -> None:
-        """Check, after a write that took long, that the shard was not given up meanwhile.
-
-        Raises:
-            SpoolError: It was, or may have been.
-        """
+        """Raise SpoolError if the shard was, or may have been, given up during a write that took long."""
         self._check_silence()
         if await self._ask(partial(read_status, self._store, self.shard)) is None:
             raise SpoolError(
@@ -413,11 +396,7 @@ class _Receiver:
                 await anyio.sleep(_FULL_SECONDS if self._store.is_local else _FULL_SECONDS_REMOTE)
 
     async def _listing(self) -> Listing:
-        """List the spool, again and again if it does not answer.
-
-        Raises:
-            SpoolError: It has not answered for `reconnect_timeout`.
-        """
+        """List the spool, again and again for `reconnect_timeout` if it does not answer."""
         until = current_time() + self._intake_options.connection.reconnect_timeout
         while True:
             try:
@@ -449,7 +428,6 @@ class GracefulStop:
 
     The connection outlives the work, because the RECEIPT of the last ACK arrives over it. If it is lost meanwhile, no
     work begins on the next one. After 20 seconds, everything ends in any case.
-
     """
 
     def __init__(self) -> None:

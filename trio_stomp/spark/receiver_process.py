@@ -33,13 +33,7 @@ class ReceiverFailed(RuntimeError):
 
 
 class ReceiverProcess:
-    """A receiver in another process, with the methods of `ReceiverThread`.
-
-    Args:
-        options: Its options.
-        report: Called with its progress, in a thread.
-        failed: Called with its failure, in a thread.
-    """
+    """A receiver in another process, with the methods and arguments of `ReceiverThread`."""
 
     def __init__(self, options: ReceiverOptions, report: Report, failed: Callable[[Exception], None]) -> None:
         self._report = report
@@ -104,12 +98,7 @@ class ReceiverProcess:
 
 
 def _end(status: int, reason: str) -> str:
-    """Describe how a receiver process has ended.
-
-    Args:
-        status: Its exit status; negative for a signal.
-        reason: The failure that it has reported; empty if none.
-    """
+    """Describe how a receiver process has ended: its status is negative for a signal, and its reason may be empty."""
     if status >= 0:
         said = reason or "it reported no reason; see the log of the driver"
         return f"a receiver process has ended with status {status}: {said}"

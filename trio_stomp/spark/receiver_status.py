@@ -135,20 +135,13 @@ def write_status(store: SpoolStore, status: ReceiverStatus, *, durable: bool = F
         status: The status.
         durable: Whether to wait until it is on the disk. The first one must be there before any segment: a shard
             without a status is one that someone has deleted.
-
-    Raises:
-        SpoolError: The spool cannot be written to.
     """
     values = {**asdict(status), "state": status.state.value}
     store.put_json(f"status/{status.shard}.json", values, durable=durable)
 
 
 def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
-    """Return the status of the receiver of a shard; None if there is none, it is damaged, or it has another layout.
-
-    Raises:
-        SpoolError: The spool cannot be read.
-    """
+    """Return the status of the receiver of a shard; None if there is none, it is damaged, or it has another layout."""
     try:
         found = store.get_json(f"status/{shard}.json")
     except SpoolDamaged:

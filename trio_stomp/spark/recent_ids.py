@@ -109,20 +109,12 @@ class DigestWindow:
             _place(self._table, bytes(self._digests[at : at + DIGEST_BYTES]), number + 1)
 
     def oldest(self, count: int) -> Iterator[tuple[bytes, int]]:
-        """Yield the oldest digests with their marks.
-
-        Args:
-            count: How many.
-        """
+        """Yield a number of the oldest digests, with their marks."""
         for number in range(self._oldest, self._oldest + count):
             yield bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]), self._marks[number]
 
     def forget(self, count: int) -> None:
-        """Forget the oldest digests.
-
-        Args:
-            count: How many.
-        """
+        """Forget a number of the oldest digests."""
         self._oldest += count
 
 
@@ -179,7 +171,7 @@ class _Block:
 
 
 class RecentIds:
-    """The ids of planned rows.
+    """The ids of planned rows. Each method but `restore` raises `SpoolError` if the spool cannot be used.
 
     Args:
         store: The spool.
@@ -224,24 +216,16 @@ class RecentIds:
         self._unread.update((each.name, each) for each in ids)
         self._unread.update((each.name, each) for each in segments)
         self._has_unread_suspects = any(
-            each.suspects if isinstance(each, Segment) else _suspects_in(each) for each in self._unread.values()
+            each.suspects if isinstance(each, Segment) else _saved_in(each)[1] for each in self._unread.values()
         )
 
     def copies(self, segment: Segment) -> list[int]:
-        """Return the positions of rows in a segment that are copies of earlier rows, and remember its ids.
-
-        Raises:
-            SpoolError: The spool cannot be read.
-        """
+        """Return the positions of rows in a segment that are copies of earlier rows, and remember its ids."""
         (found,) = self.copies_in([segment])
         return found
 
     def copies_in(self, segments: Sequence[Segment]) -> Iterator[list[int]]:
-        """Yield what `copies` returns for each of several segments, in order. Some are read at a time.
-
-        Raises:
-            SpoolError: The spool cannot be read.
-        """
+        """Yield what `copies` returns for each of several segments, in order. Some are read at a time."""
         for start in range(0, len(segments), _AT_A_TIME):
             some = segments[start : start + _AT_A_TIME]
             has_suspects = self._suspects or self._has_unread_suspects or any(each.suspects for each in some)
@@ -344,9 +328,6 @@ class RecentIds:
         Args:
             segments: The segments.
             in_doubt: The names of those whose ACK the broker may not have taken.
-
-        Raises:
-            SpoolError: The spool cannot be read or written.
         """
         for folder, all_of_them in (
             (_DOUBTS, [each for each in segments if each.name in in_doubt]),
@@ -377,14 +358,7 @@ class RecentIds:
         return list(self._columns_of(segment))
 
     def delete_outdated(self, ids: Sequence[StoredObject]) -> None:
-        """Delete saved ids that are older than the window, or that newer ones have pushed out of it.
-
-        Args:
-            ids: The objects with saved ids.
-
-        Raises:
-            SpoolError: One cannot be deleted.
-        """
+        """Delete those objects with saved ids that are older than the window, or pushed out of it by newer ones."""
         outdated: list[str] = []
         for are_doubts in (False, True):
             newer, age, after = 0, 0.0, None
@@ -395,7 +369,7 @@ class RecentIds:
                 after = time
                 if newer >= self._window.rows or (age >= self._window.kept_seconds and not are_doubts):
                     outdated.append(each.name)
-                newer += _rows_in(each)
+                newer += _saved_in(each)[0]
         for name in outdated:
             self._unread.pop(name, None)
         self._store.delete(outdated)
@@ -422,13 +396,7 @@ def _time_of(each: Segment | StoredObject) -> int:
     return int(each.name.partition("/")[2].partition("-")[0])
 
 
-def _rows_in(each: StoredObject) -> int:
-    """The number of ids in a saved object; 0 if its name does not say."""
+def _saved_in(each: StoredObject) -> tuple[int, int]:
+    """How many ids a saved object has, and how many of their rows may be copies; 0 if its name does not say."""
     found = _NUMBERS.search(each.name)
-    return int(found["rows"]) if found else 0
-
-
-def _suspects_in(each: StoredObject) -> int:
-    """The number of rows in a saved object that may be copies; 0 if its name does not say."""
-    found = _NUMBERS.search(each.name)
-    return int(found["suspects"]) if found else 0
+    return (int(found["rows"]), int(found["suspects"])) if found else (0, 0)

@@ -41,11 +41,7 @@ class SegmentSlice:
 
 
 class SegmentGroup(InputPartition):
-    """Rows that one task reads from the spool.
-
-    Args:
-        slices: The rows, in order.
-    """
+    """Rows that one task reads from the spool, in order."""
 
     def __init__(self, slices: Sequence[SegmentSlice]) -> None:
         super().__init__(None)
@@ -53,13 +49,7 @@ class SegmentGroup(InputPartition):
 
 
 class InlineGroup(InputPartition):
-    """Rows that travel with the task, for executors that cannot reach the spool.
-
-    Args:
-        store: The spool.
-        slices: The rows, in order.
-        names: The columns to read.
-    """
+    """Rows that travel with the task, for executors that cannot reach the spool."""
 
     def __init__(self, store: SpoolStore, slices: Sequence[SegmentSlice], names: Sequence[str]) -> None:
         super().__init__(None)
@@ -74,12 +64,7 @@ class InlineGroup(InputPartition):
 
 
 def rows_of(location: SpoolLocation, partition: InputPartition, names: Sequence[str]) -> Iterator[RecordBatch]:
-    """Yield the rows of a group.
-
-    Args:
-        location: Where the spool is.
-        partition: The group.
-        names: The columns to read.
+    """Yield the rows of a group: the columns with these names.
 
     Raises:
         TypeError: The partition is not one of this source.

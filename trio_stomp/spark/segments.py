@@ -204,11 +204,7 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
 
 
 def read_drops(store: SpoolStore, segment: Segment) -> tuple[int, ...]:
-    """The positions of rows of a segment that were left out as copies.
-
-    Raises:
-        SpoolError: They cannot be read, or are damaged.
-    """
+    """The positions of rows of a segment that were left out as copies."""
     found = store.get_json(segment.drops_name)
     positions = [each for each in found if isinstance(each, int)] if isinstance(found, list) else []
     if positions != found:
@@ -217,12 +213,7 @@ def read_drops(store: SpoolStore, segment: Segment) -> tuple[int, ...]:
 
 
 def complete_reads(store: SpoolStore) -> dict[str, list[str]]:
-    """Return the shards of reads that are complete, by the name of the object that says so.
-
-    Raises:
-        SpoolDamaged: It does not.
-        SpoolError: The spool cannot be read.
-    """
+    """Return the shards of reads that are complete, by the name of the object that says so."""
     complete: dict[str, list[str]] = {}
     for each in store.objects("reads"):
         match store.get_json(each.name):
@@ -375,11 +366,7 @@ class SpoolDescription:
 
 
 def describe_spool(store: SpoolStore) -> SpoolDescription | None:
-    """Return the description of a spool; None if it is no spool, or has another layout.
-
-    Raises:
-        SpoolError: It cannot be read.
-    """
+    """Return the description of a spool; None if it is no spool, or has another layout."""
     try:
         return find_spool(store)
     except (SpoolDamaged, LayoutDiffers):

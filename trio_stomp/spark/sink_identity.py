@@ -51,11 +51,7 @@ class IdMaker(Protocol):
 
 
 class OrdinalIds:
-    """Ids by ordinal.
-
-    Args:
-        scope: Identifies the task: the same in each attempt, and different from all other tasks.
-    """
+    """Ids by ordinal."""
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
@@ -75,11 +71,7 @@ class OrdinalIds:
 
 
 class ContentIds:
-    """Ids by content. Keeps about 100 bytes for each row of the task.
-
-    Args:
-        scope: Identifies the task: the same in each attempt, and different from all other tasks.
-    """
+    """Ids by content. Keeps about 100 bytes for each row of the task."""
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
@@ -107,7 +99,12 @@ class ContentIds:
 
 
 def new_id_maker(choice: DedupIds, scope: str) -> IdMaker | None:
-    """Return the maker that an option selects; None for no ids."""
+    """Return the maker that an option selects; None for no ids.
+
+    Args:
+        choice: The option.
+        scope: Identifies the task: the same in each attempt, and different from all other tasks.
+    """
     match choice:
         case DedupIds.CONTENT:
             return ContentIds(scope)

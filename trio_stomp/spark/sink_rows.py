@@ -53,10 +53,6 @@ Pairs = Sequence[tuple[str, str]]
 def check_columns(schema: StructType, rules: RowRules) -> None:
     """Check the columns of a DataFrame for the sink.
 
-    Args:
-        schema: The columns of the DataFrame.
-        rules: How its rows become messages.
-
     Raises:
         ValueError: A column is missing, unknown or of another type; the message names it.
     """

@@ -87,17 +87,9 @@ class WriteMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """The options of a sink. They are pickled for the tasks, so this holds only data.
+    """The options of a sink, as in the manual: sizes in bytes, and None for the header of the broker.
 
-    Attributes:
-        connection: How to reach the broker.
-        rules: How rows become messages.
-        mode: One transaction for each task, receipts, or what is faster on the broker.
-        receipt_window: How many rows may await their RECEIPT.
-        in_flight_bytes: How many bytes their bodies may have in total.
-        transaction_bytes: How much memory the rows of one transaction may take.
-        dedup_ids: How to make ids for rows without one.
-        dedup_header: The header for the ids; None: that of the broker.
+    They are pickled for the tasks, so this holds only data.
     """
 
     connection: BlockingConnection
@@ -183,12 +175,9 @@ def write_task(options: SinkOptions, scope: str, batches: Iterator[RecordBatch])
     """Send the rows of a task and wait until the broker has confirmed each.
 
     Args:
-        options: Where to send them, and how.
-        scope: The beginning of the ids of this task: the same in each attempt, and different from all other tasks.
+        options: The options of the sink.
+        scope: Identifies the task in the ids of its rows; see `new_id_maker`.
         batches: The rows, which Spark passes only once.
-
-    Returns:
-        The result.
 
     Raises:
         ConnectError: The broker cannot be reached.

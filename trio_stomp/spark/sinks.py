@@ -35,21 +35,13 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCommitted(WriterCommitMessage):
-    """The message of a task to the driver: the broker has confirmed its rows.
-
-    Attributes:
-        written: How many, and whether it already had some of them.
-    """
+    """The message of a task to the driver: the broker has confirmed its rows."""
 
     written: Written
 
 
 class StompStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream to STOMP.
-
-    Args:
-        options: Where to send, and how.
-    """
+    """Writes the batches of a stream to STOMP."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
@@ -79,7 +71,7 @@ class StompBatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame to STOMP.
 
     Args:
-        options: Where to send, and how.
+        options: The options of the sink.
         write_id: Identifies this write, in all its tasks.
     """
 

@@ -182,11 +182,7 @@ class SpoolLocation:
 
 
 def _check_scheme(scheme: str, uri: str) -> None:
-    """Check that there is such a kind of file system.
-
-    Raises:
-        OptionError: There is not.
-    """
+    """Raise OptionError if there is no such kind of file system."""
     if scheme in _BY_PYARROW:
         return
     try:
@@ -226,6 +222,8 @@ def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.Fi
 class SpoolStore:
     """Objects under names.
 
+    Each method raises `SpoolError` if the store refuses. An object that could not be written may be there or not.
+
     Args:
         system: The file system.
         folder: The folder in it.
@@ -250,11 +248,7 @@ class SpoolStore:
         return f"{self.folder}/{name}"
 
     def objects(self, below: str = "") -> list[StoredObject]:
-        """All objects, also those in folders; half-written ones are none.
-
-        Raises:
-            SpoolError: The store cannot be listed.
-        """
+        """All objects, also those in folders; half-written ones are none."""
         found = self._list(f"{self.folder}/{below}" if below else self.folder)
         start = len(self.folder) + 1
         return [
@@ -270,11 +264,7 @@ class SpoolStore:
             raise _wrapped("list", folder, error) from error
 
     def folders(self) -> list[str]:
-        """The names of the folders directly in it.
-
-        Raises:
-            SpoolError: The store cannot be listed.
-        """
+        """The names of the folders directly in it."""
         try:
             found = self._system.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
         except OSError as error:
@@ -288,9 +278,6 @@ class SpoolStore:
             name: Its name. An object of that name is replaced.
             octets: What is in it.
             durable: Whether to wait until it is on the disk.
-
-        Raises:
-            SpoolError: It may be there or not.
         """
         path = self.path(name)
         try:
@@ -336,9 +323,6 @@ class SpoolStore:
         Of several processes that try at once, one succeeds: by a hard link on file systems, by If-None-Match on S3 if
         botocore is installed. Other stores cannot refuse to replace an object; there, the one that wrote last succeeds,
         and the others see that after half a second.
-
-        Raises:
-            SpoolError: It may be there or not.
         """
         path = self.path(name)
         try:
@@ -394,9 +378,6 @@ class SpoolStore:
 
         Only those on this machine are known to have ended. Files of others are deleted when they have not changed for
         an hour, by the times of the store.
-
-        Raises:
-            SpoolError: The store cannot be listed.
         """
         if self._scheme in _OBJECT_STORES:
             return 0
@@ -418,9 +399,6 @@ class SpoolStore:
         """Return the time of the store, in seconds since 1970: it writes an object, and deletes it.
 
         The clocks of machines differ, so the times of objects are only compared with this one.
-
-        Raises:
-            SpoolError: The store cannot be written to.
         """
         name = f"time-{uuid.uuid4().hex[:8]}{_HALF}"
         self.put(name, b"", durable=False)
@@ -449,11 +427,7 @@ class SpoolStore:
             file.write(octets)
 
     def get(self, name: str) -> bytes | None:
-        """What is in an object; None if there is no such object.
-
-        Raises:
-            SpoolError: It cannot be read.
-        """
+        """What is in an object; None if there is no such object."""
         path = self.path(name)
         try:
             with self._system.open_input_stream(path, compression=None) as file:
@@ -464,11 +438,7 @@ class SpoolStore:
             raise _wrapped("read", path, error) from error
 
     def put_json(self, name: str, value: object, *, durable: bool = True) -> None:
-        """Write an object whose content is JSON, like `put`.
-
-        Raises:
-            SpoolError: It may be there or not.
-        """
+        """Write an object whose content is JSON, like `put`."""
         self.put(name, json.dumps(value).encode(), durable=durable)
 
     def get_json(self, name: str) -> Json:
@@ -492,9 +462,6 @@ class SpoolStore:
 
         Args:
             path: What `path` has returned, perhaps on another machine.
-
-        Raises:
-            SpoolError: It cannot be read.
         """
         try:
             return pa.memory_map(path) if self.is_local else self._system.open_input_file(path)
@@ -502,11 +469,7 @@ class SpoolStore:
             raise _wrapped("read", path, error) from error
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; those that are not there need not be.
-
-        Raises:
-            SpoolError: One cannot be deleted.
-        """
+        """Delete objects; those that are not there need not be."""
         self.each(self._delete, names)
 
     def _delete(self, name: str) -> None:
@@ -521,9 +484,6 @@ class SpoolStore:
         """Delete a folder in which nothing will be written again. One that has objects stays as it is.
 
         Object stores have no folders, but pyarrow leaves an object in place of one when its last object is deleted.
-
-        Raises:
-            SpoolError: It cannot be deleted.
         """
         if self.objects(name):
             return

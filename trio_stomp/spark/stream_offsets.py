@@ -13,7 +13,7 @@ checkpoint can begin where the one before it has ended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final, cast
 
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
@@ -122,34 +122,15 @@ class QueryProgress:
 
 
 def write_progress(store: SpoolStore, progress: QueryProgress) -> None:
-    """Write the progress.
-
-    Raises:
-        SpoolError: The spool cannot be written to.
-    """
-    store.put_json(
-        _NAME,
-        {
-            "spool": progress.spool,
-            "rows": progress.rows,
-            "retired": progress.retired,
-            "finished": dict(progress.finished),
-            "lost": progress.lost,
-            "time": progress.time,
-        },
-    )
+    """Write the progress."""
+    store.put_json(_NAME, asdict(progress))
 
 
 def read_progress(store: SpoolStore, spool: str) -> QueryProgress | None:
-    """Return the progress of the query; None if there is none yet.
-
-    Args:
-        store: The spool.
-        spool: Its id.
+    """Return the progress of the query that reads the spool with this id; None if there is none yet.
 
     Raises:
         SpoolDamaged: It is not what a query has written.
-        SpoolError: The spool cannot be read.
     """
     found = store.get_json(_NAME)
     match found:

@@ -48,11 +48,7 @@ class Start(enum.Enum):
 
 
 def _starting(reader: OptionReader) -> Start | Offset:
-    """Read the option ``startingOffsets``.
-
-    Raises:
-        OptionError: It is neither a word nor an offset.
-    """
+    """Read the option ``startingOffsets``; raises OptionError if it is neither a word nor an offset."""
     value = reader.text("startingOffsets")
     if value is None:
         return Start.UNREAD
@@ -73,26 +69,7 @@ def _starting(reader: OptionReader) -> Start | Offset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """The options of a stream.
-
-    Attributes:
-        intake: What to receive, and how to store it.
-        receivers: How many processes receive, each with a connection and a shard of the spool; 1: the driver's own;
-            0: none, others fill the spool.
-        max_rows: Maximum number of rows in a batch; None: all.
-        max_bytes: How many bytes its rows may take in the spool; None: any number.
-        min_rows: How many rows must wait before a batch begins.
-        max_delay: Seconds since the last batch after which fewer are enough.
-        min_partitions: Minimum number of tasks that read a batch, if it has enough rows.
-        max_partitions: Maximum number of tasks.
-        poll_timeout: How many seconds Spark's request for new rows waits for some.
-        fail_on_data_loss: Whether rows that are missing in the spool fail the query.
-        starting: Where a query without a checkpoint begins.
-        available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``; 0: such a run reads what
-            is in the spool when it starts.
-        available_timeout: Seconds after which such a run receives no more messages.
-        transport: How executors get the rows.
-    """
+    """The options of a stream, as in the manual: durations in seconds, sizes in bytes, and None for no limit."""
 
     intake: IntakeOptions
     receivers: int

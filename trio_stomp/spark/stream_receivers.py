@@ -108,17 +108,12 @@ class _Report:
 
 
 class QueryReceivers:
-    """The receivers of a query.
-
-    Args:
-        options: What the user wants.
-        planner: The planner of the query.
-    """
+    """The receivers of a query, and their `progress`."""
 
     def __init__(self, options: StreamOptions, planner: Planner) -> None:
         self._options = options
         self._planner = planner
-        self._progress = Progress()
+        self.progress = Progress()
         self._receivers: list[_Receiver] = []
         self._are_stopped = False
 
@@ -130,17 +125,7 @@ class QueryReceivers:
         kind = ReceiverThread if options.receivers == 1 else ReceiverProcess
         told = ReceiverOptions(intake=options.intake, use=STREAM, idle=options.available_idle or IDLE_SECONDS)
         for number in range(options.receivers):
-            self._receivers.append(kind(told, _Report(self._progress, number), self._progress.failed))
-
-    @property
-    def news(self) -> int:
-        """A number that changes when there may be more rows in the spool."""
-        return self._progress.news
-
-    @property
-    def failure(self) -> Exception | None:
-        """Why a receiver has ended."""
-        return self._progress.failure
+            self._receivers.append(kind(told, _Report(self.progress, number), self.progress.failed))
 
     def wait(self, known: int, timeout: float, *, for_idle: bool) -> None:
         """Wait for news, or for as long as it makes sense to.
@@ -151,7 +136,7 @@ class QueryReceivers:
             for_idle: Whether the end of messages is of interest.
         """
         if self._options.receivers:
-            self._progress.wait(known, timeout, self._options.receivers if for_idle else None)
+            self.progress.wait(known, timeout, self._options.receivers if for_idle else None)
         else:
             time.sleep(min(timeout, _LIST_SECONDS if self._options.intake.spool.is_local else _LIST_SECONDS_REMOTE))
 
@@ -160,7 +145,7 @@ class QueryReceivers:
         if self._are_stopped:
             return True
         if self._options.receivers:
-            return self._progress.is_idle(self._options.receivers)
+            return self.progress.is_idle(self._options.receivers)
         return all(each.idle >= self._options.available_idle for each in self._planner.receivers())
 
     def stop(self) -> None:

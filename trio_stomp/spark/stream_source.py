@@ -21,7 +21,6 @@ from typing import Final, NoReturn
 
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
 
 from trio_stomp.spark.concise_errors import ConciseErrors
 from trio_stomp.spark.intake_options import STREAM
@@ -37,13 +36,12 @@ from trio_stomp.spark.pyspark_versions import (
 )
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
 from trio_stomp.spark.segments import mark_spool
-from trio_stomp.spark.spark_schema import refuse_other
 from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_offsets import Offset, Offsets, checked, offset_of
 from trio_stomp.spark.stream_options import SpoolTransport, Start, StreamOptions
 from trio_stomp.spark.stream_receivers import QueryReceivers
 
-__all__ = ["StompStreamReader", "WithoutAdmissionControl", "stream_reader"]
+__all__ = ["StompStreamReader", "WithoutAdmissionControl"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
@@ -52,7 +50,6 @@ class _Query:
     """What is open while a query runs, in the process that Spark asks.
 
     Args:
-        options: What the user wants.
         begun: Where this process begins; None: the query has no checkpoint yet.
 
     Raises:
@@ -94,12 +91,7 @@ class _Query:
         self.last: Offsets | None = None
 
     def first(self) -> Offset:
-        """Where a query without a checkpoint begins.
-
-        Raises:
-            DataLoss: Rows behind the offset that the user has given are missing.
-            SpoolError: The spool cannot be used.
-        """
+        """Where a query without a checkpoint begins."""
         match self.options.starting:
             case Start.UNREAD:
                 return self.planner.first()
@@ -114,8 +106,7 @@ class _Query:
     def own(self, offset: Offset) -> Offset:
         """Return an offset of this spool. One of a spool that is gone becomes the oldest rows of this one.
 
-        Raises:
-            SpoolReplaced: The offset is of another spool, and the query is not to continue.
+        If the query is not to continue without that spool, it raises `SpoolReplaced`.
         """
         if offset.spool == self.planner.spool:
             return offset
@@ -137,10 +128,6 @@ class _Query:
         """Check where this process begins, if it did not know that when it opened the spool.
 
         PySpark 4.1 and older first say where a batch begins when it is run.
-
-        Raises:
-            DataLoss: Rows behind the offset are missing.
-            SpoolError: The spool cannot be read.
         """
         if not self._is_checked:
             self._is_checked = True
@@ -154,11 +141,7 @@ class _Query:
 
 
 class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Receives into a spool, and reads from it.
-
-    Args:
-        options: What the user wants.
-    """
+    """Receives into a spool, and reads from it."""
 
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
@@ -246,8 +229,8 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until = query.until if self._available_now else time.monotonic() + self.options.poll_timeout
         while True:
             # Before the spool is listed: rows that arrive later are news.
-            news = query.receivers.news
-            failure = query.receivers.failure
+            news = query.receivers.progress.news
+            failure = query.receivers.progress.failure
             is_over = time.monotonic() >= until
             if self._available_now and query.last is None:
                 is_over = is_over or is_snapshot or query.receivers.are_idle()
@@ -318,16 +301,6 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             query.close()
 
 
-def stream_reader(options: StreamOptions, schema: StructType) -> StompStreamReader:
-    """The reader of a stream.
-
-    Raises:
-        ValueError: The user has given a schema of their own.
-    """
-    refuse_other(options.intake.columns, schema)
-    return StompStreamReader(options)
-
-
 def _leave_on_sigterm() -> None:
     """Let SIGTERM end the process in order: that is how Spark stops a source, and by itself it would end at once."""
     if threading.current_thread() is threading.main_thread():
@@ -346,9 +319,6 @@ class WithoutAdmissionControl(DataSourceStreamReader):
     They call it when the batch that they planned last has ended, so the end of that batch is the start. On the first
     call after a restart, the checkpoint is unknown. The answer is then the newest offset, since an earlier one could be
     before the checkpoint.
-
-    Args:
-        reader: The reader.
     """
 
     def __init__(self, reader: StompStreamReader) -> None:
