@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
@@ -160,6 +162,38 @@ def test_receivers_when_they_cannot_be_as_wanted_then_refused_before_a_task_star
 
     assert kit.store.objects() == []
     assert kit.is_over()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What is asked of a session before receivers are started: its settings, and how many cores it has."""
+
+    settings: dict[str, str]
+    cores: int
+
+    @property
+    def conf(self) -> dict[str, str]:
+        return self.settings
+
+    @property
+    def sparkContext(self) -> Cluster:  # noqa: N802  # as PySpark calls it
+        return self
+
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802  # as PySpark calls it
+        return self.cores
+
+
+def test_receivers_when_a_task_takes_several_cores_then_the_cluster_has_fewer_slots(tmp_path: Path) -> None:
+    settings = {"spark.master": "local[7,4]", "spark.task.cpus": "2"}
+    cluster = cast("SparkSession", Cluster(settings, cores=7))
+    options = {"brokers": "b", "subscribe": QUEUE, "spoolLocation": str(tmp_path)}
+
+    with (
+        pytest.raises(ValueError, match="the cluster has 3: set count to 2"),
+        receivers(cluster, options, count=3, start_timeout=0),
+    ):
+        pytest.fail("they were started")
 
 
 def test_receivers_when_they_cannot_log_in_then_the_error_is_that_of_the_broker(kit: Kit) -> None:

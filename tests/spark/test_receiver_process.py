@@ -70,7 +70,7 @@ def test_process_when_it_fails_then_its_words_are_told_and_no_passcode(start: St
 
     assert told.failures == [failure]
     assert isinstance(failure, ReceiverFailed)
-    assert "AuthenticationError" in str(failure)
+    assert str(failure).startswith("a receiver process has ended with status 1: AuthenticationError: ")
     assert "wrong passcode" in str(failure)
     assert "hunter2" not in str(failure)
 
