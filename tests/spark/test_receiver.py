@@ -561,6 +561,20 @@ def test_receiver_when_it_lingers_longer_than_it_takes_to_be_idle_then_the_messa
     assert left(threaded_broker) == 0
 
 
+@pytest.mark.parametrize(("server", "suspects"), [("RabbitMQ/4.1.0", 0), ("ActiveMQ/6.1.8", 3)])
+def test_rows_when_the_broker_marks_each_copy_then_only_those_that_it_has_marked_are_suspect(
+    tmp_path: Path, server: str, suspects: int
+) -> None:
+    with run_broker_in_thread(options=BrokerOptions(server=server)) as broker:
+        publish(broker, range(3))
+        kit = Kit({"brokers": f"127.0.0.1:{broker.port}"}, str(tmp_path))
+        thread, told = kit.start(kit.options())
+        told.wait(lambda told: told.last == 3)
+        kit.stop(thread)
+
+    assert sum(each.suspects for each in segments_in(kit.store)) == suspects
+
+
 # --- large bodies -----------------------------------------------------------------------------------------------------
 
 

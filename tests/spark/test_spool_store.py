@@ -226,7 +226,12 @@ def test_clock_when_the_machine_counts_on_then_the_time_of_the_store_does(tmp_pa
 
 @pytest.mark.parametrize(
     ("uri", "path"),
-    [("/data/spool", "/data/spool"), ("file:///data/spool", "/data/spool"), ("file:/data/spool", "/data/spool")],
+    [
+        ("/data/spool", "/data/spool"),
+        ("file:///data/spool", "/data/spool"),
+        ("file:/data/spool", "/data/spool"),
+        ("//data/spool", "//data/spool"),
+    ],
 )
 def test_location_when_local_then_the_same_folder_however_it_is_written(uri: str, path: str) -> None:
     location = SpoolLocation.of(uri)

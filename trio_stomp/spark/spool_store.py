@@ -144,8 +144,9 @@ class SpoolLocation:
                 "the option 'spoolLocation' holds a key; give it in the environment, or in the option 'spoolOptions'"
             )
         if parts.scheme in {"", "file"}:
-            path = parts.path if "://" in uri else uri.removeprefix("file:")
-            if not path.startswith("/") or parts.netloc:
+            is_uri = "://" in uri
+            path = parts.path if is_uri else uri.removeprefix("file:")
+            if not path.startswith("/") or (is_uri and parts.netloc):
                 raise OptionError(
                     f"the option 'spoolLocation' must be an absolute path, the same on every machine, or a URI such as "
                     f"s3://bucket/spool, got {uri!r}"
