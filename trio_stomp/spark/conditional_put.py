@@ -23,13 +23,9 @@ class _S3(Protocol):
 
 
 def put_if_new(uri: str, settings: Mapping[str, str], path: str, octets: bytes) -> bool | None:
-    """Write an object unless there is one of that name.
+    """Write an object unless there is one with this path, which is a bucket and a key.
 
-    Args:
-        uri: The location of the spool that the object belongs to.
-        settings: The arguments of its file system.
-        path: The bucket and the key of the object.
-        octets: The content of the object.
+    The store is reached as the spool is, by its URI and the arguments of its file system.
 
     Returns:
         Whether it was written; None if this store or this machine does not support conditional writes.

@@ -46,12 +46,6 @@ _LONG_SECONDS: Final = 5.0
 class Intake:
     """Fills one shard.
 
-    Args:
-        options: What to receive, and how to store it.
-        store: The spool.
-        shard: A new shard.
-        now: The time, in seconds since 1970.
-
     Attributes:
         last: The number of the newest row.
         confirmed: The number of the last row whose ACK the broker has confirmed.

@@ -114,11 +114,7 @@ class IntakeOptions:
 
     @classmethod
     def read(cls, reader: OptionReader, connection: Connection | None = None) -> IntakeOptions:
-        """Read them.
-
-        Args:
-            reader: The options.
-            connection: How to reach the broker; None: as the options say.
+        """Read them, and how to connect to the broker unless a connection is given.
 
         Raises:
             OptionError: An option is missing or invalid.
@@ -158,14 +154,7 @@ class IntakeOptions:
         return found if found is None or len(self.destinations) == 1 else f"{message.subscription.destination} {found}"
 
     def open_spool(self, use: str) -> SpoolStore:
-        """The folder of the destination in the spool.
-
-        Args:
-            use: ``stream`` or ``reads``, which share nothing.
-
-        Raises:
-            SpoolError: It cannot be reached.
-        """
+        """The folder of the destination in the spool, for `STREAM` or for `READS`, which share nothing."""
         return self.spool.open(destination_folder(self.destination), use)
 
     @property

@@ -47,10 +47,7 @@ class Lease:
     """The right to read a spool.
 
     Args:
-        store: The spool.
         patience: How long to wait for an owner that lives; None: as long as a query that is being stopped needs.
-        sleep: How to wait.
-        monotonic: A clock that is never set.
 
     Raises:
         SpoolTaken: Another query has it; the text names the owner.

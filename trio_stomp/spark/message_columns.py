@@ -71,23 +71,14 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageColumns:
-    """Which columns there are.
-
-    Attributes:
-        include_headers: Whether there is a column with all headers.
-        include_text: Whether there is a column with the body as text.
-    """
+    """The columns: those that are always there, and the two that options add."""
 
     include_headers: bool = False
     include_text: bool = False
 
     @classmethod
     def read(cls, reader: OptionReader) -> MessageColumns:
-        """Read the options that choose them.
-
-        Raises:
-            OptionError: An option is invalid.
-        """
+        """Read the options that choose them."""
         return cls(
             include_headers=reader.flag("includeHeaders", default=False),
             include_text=reader.flag("includeText", default=False),
@@ -114,12 +105,7 @@ class MessageColumns:
         return schema([field(name, kind) for name, kind in columns])
 
     def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
-        """Rows of messages. Large bodies are read from their files, so call it in a thread.
-
-        Args:
-            received: The messages.
-            first: The sequence number of the first of them.
-        """
+        """Rows of messages, numbered from `first`. Large bodies are read from their files, so call it in a thread."""
         messages = [each.message for each in received]
         headers = [message.headers for message in messages]
         bodies = [_read(message) if message.is_spooled else message.body for message in messages]

@@ -71,13 +71,7 @@ class UnknownOptionError(OptionError):
 
     @classmethod
     def to_both(cls, batch: UnknownOptionError, stream: UnknownOptionError, use: str) -> OptionError:
-        """Return one error for batch reads and streams, if neither accepts the options.
-
-        Args:
-            batch: The error of batch reads.
-            stream: The error of streams.
-            use: The purpose of the options, for the error.
-        """
+        """Return one error for the two of batch reads and streams, if neither accepts the options."""
         nowhere = batch.unknown & stream.unknown
         if nowhere:
             return cls(use, nowhere, batch.known | stream.known)
@@ -231,9 +225,6 @@ class OptionReader:
 
     def refuse_unknown(self, use: str) -> None:
         """Refuse options that were not read: with a typing error, a default must not be used silently.
-
-        Args:
-            use: The purpose of the options, for the error.
 
         Raises:
             UnknownOptionError: There are such options; the text suggests the most similar names.

@@ -99,10 +99,6 @@ class StatusWatch:
 
     That is decided by whether a status changes while it is watched: the clock of the store, by which its age is known,
     may differ from that of this machine. Only what is very old need not be watched.
-
-    Args:
-        store_time: The time of the store.
-        monotonic: A clock that is never set.
     """
 
     def __init__(self, store_time: Callable[[], float], monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -71,12 +71,7 @@ _OTHERS: Final = {
 
 
 class SegmentFormat(enum.Enum):
-    """The option ``segmentFormat``.
-
-    Attributes:
-        ARROW: Arrow IPC: the fastest to write and to read.
-        PARQUET: For other programs that look at the spool, and smaller.
-    """
+    """The option ``segmentFormat``: `ARROW` is the fastest; `PARQUET` is for other programs."""
 
     ARROW = "arrow"
     PARQUET = "parquet"

@@ -27,13 +27,7 @@ _DIGEST_BYTES: Final = 12
 
 
 class DedupIds(enum.Enum):
-    """The option ``dedupIds``.
-
-    Attributes:
-        CONTENT: Scope, digest, and number among equal rows.
-        ORDINAL: Scope and number of the row.
-        NONE: No ids, except those in the column for them.
-    """
+    """The option ``dedupIds``; with `NONE`, only rows with an id of their own have one."""
 
     CONTENT = "content"
     ORDINAL = "ordinal"

@@ -114,12 +114,7 @@ class RowRules:
 
 
 class Messages:
-    """Turns the batches of one attempt of one task into messages.
-
-    Args:
-        rules: The rules.
-        id_header: The header that carries the id for duplicate detection.
-        ids: Makes the ids of rows without one.
+    """Turns the batches of one attempt of one task into messages; `id_header` is the header for their ids.
 
     Attributes:
         rows: How many rows were converted.

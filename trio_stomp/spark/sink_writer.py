@@ -71,14 +71,7 @@ class BlockingConnection(Protocol):
 
 
 class WriteMode(enum.Enum):
-    """The option ``writeMode``.
-
-    Attributes:
-        AUTO: Receipts, or a transaction for each chunk of rows where that is faster. Either needs little memory,
-            whatever the size of a task.
-        TRANSACTION: One transaction for each task: all of its rows or none.
-        RECEIPT: Row by row, with a window of unconfirmed rows.
-    """
+    """The option ``writeMode``; see the top of this module."""
 
     AUTO = "auto"
     TRANSACTION = "transaction"
@@ -143,11 +136,7 @@ class SinkOptions:
         return made
 
     def left_behind(self, confirmed: str) -> str:
-        """Return the message about rows that a failed write has left at the broker.
-
-        Args:
-            confirmed: How many, as text.
-        """
+        """Describe the rows that a failed write has left at the broker; `confirmed` is their number, as text."""
         tasks = f"{confirmed}; these stay where they were sent, STOMP takes nothing back"
         if self.mode is WriteMode.TRANSACTION:
             tasks += "; tasks that failed before COMMIT have left nothing"

@@ -507,15 +507,7 @@ class SpoolStore:
 
 
 class StoreClock:
-    """The time of a store, asked once, and counted on from there.
-
-    Args:
-        store: The store.
-        monotonic: A clock that is never set.
-
-    Raises:
-        SpoolError: The store cannot be written to.
-    """
+    """The time of a store, asked once, and counted on from there by a clock that is never set."""
 
     def __init__(self, store: SpoolStore, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

@@ -34,13 +34,7 @@ class SpoolTransport(enum.Enum):
 
 
 class Start(enum.Enum):
-    """Where a query without a checkpoint begins.
-
-    Attributes:
-        UNREAD: Behind the rows that an earlier query is known to have processed.
-        EARLIEST: With the oldest rows that the spool still has, whether they were processed or not.
-        LATEST: Behind the newest rows that are in the spool.
-    """
+    """The words of the option ``startingOffsets``; see `Planner.first`, `Planner.earliest` and `Planner.latest`."""
 
     UNREAD = "unread"
     EARLIEST = "earliest"

@@ -73,13 +73,7 @@ class Progress:
             return len(self._idle) >= receivers
 
     def wait(self, known: int, timeout: float, idle_receivers: int | None = None) -> None:
-        """Wait until rows are written, a receiver fails, or enough receivers are idle.
-
-        Args:
-            known: The value of `news` that the caller has seen.
-            timeout: Maximum seconds to wait.
-            idle_receivers: How many must be idle; None: does not matter.
-        """
+        """Wait until rows are written after the `known` news, a receiver fails, or so many receivers are idle."""
 
         def over() -> bool:
             is_idle = idle_receivers is not None and len(self._idle) >= idle_receivers
@@ -128,13 +122,7 @@ class QueryReceivers:
             self._receivers.append(kind(told, _Report(self.progress, number), self.progress.failed))
 
     def wait(self, known: int, timeout: float, *, for_idle: bool) -> None:
-        """Wait for news, or for as long as it makes sense to.
-
-        Args:
-            known: The news that are known.
-            timeout: Seconds to wait at most.
-            for_idle: Whether the end of messages is of interest.
-        """
+        """Wait until there is more than the `known` news, or, with `for_idle`, until no more messages arrive."""
         if self._options.receivers:
             self.progress.wait(known, timeout, self._options.receivers if for_idle else None)
         else:
