@@ -44,12 +44,7 @@ def publish(broker: ThreadedBroker, queue: str, *bodies: str | bytes) -> None:
 
 @dataclass
 class ReadingWith:
-    """A session whose streams are read with further options, which the program does not set.
-
-    Attributes:
-        session: The session.
-        options: The options.
-    """
+    """A session whose streams are read with further options, which the program does not set."""
 
     session: SparkSession
     options: Mapping[str, str]
@@ -73,12 +68,7 @@ def running(
 ) -> Generator[StreamingQuery]:
     """Run the program below a heading, on a broker and in a folder of the test, and stop its query at the end.
 
-    Args:
-        heading: The heading.
-        spark: The session.
-        connection: The options that reach the broker.
-        folder: The folder.
-        reading: Further options with which the program's streams are read.
+    Its streams are read with the further options `reading`.
     """
     names: dict[str, object] = {"spark": ReadingWith(spark, reading or {})}
     exec(program(RECIPES), names)  # noqa: S102  # our own page
@@ -106,13 +96,7 @@ def die_before_recorded(
     There is something in the place of the record, so the query fails when it is about to write it. To take the record
     away afterwards would be too late: Spark then asks for the next batch, and the source may delete the rows of this.
 
-    Args:
-        heading: As for `running`.
-        spark: As for `running`.
-        connection: As for `running`.
-        folder: As for `running`.
-        publish: Sends the messages; called when nothing can be recorded any more.
-        reading: As for `running`.
+    The messages are sent, by `publish`, when nothing can be recorded any more. The rest is as for `running`.
     """
     records = folder / "checkpoint" / "commits"
     with running(heading, spark, connection, folder, reading) as query:

@@ -60,11 +60,3 @@ def test_fault_of_this_package_when_it_leaves_a_method_then_its_traceback_stays(
         called(KeyError("x"))
 
     assert "deep(" in "".join(traceback.format_exception(caught.value))
-
-
-def test_method_when_all_goes_well_then_it_returns_its_value() -> None:
-    @ConciseErrors()
-    def three() -> int:
-        return 3
-
-    assert three() == 3
