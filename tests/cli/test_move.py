@@ -121,6 +121,30 @@ def test_move_when_headers_are_given_then_in_place_of_the_messages_own(
     assert changed.headers.get_all("shop") == ("9",)
 
 
+def test_move_when_no_send_can_carry_a_message_then_it_is_named_and_nothing_is_lost(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    def publish(inner: Broker) -> None:
+        for body, content_type in [("0", "text/plain"), ("1", "text/plain"), ("2", "no type"), ("3", "text/plain")]:
+            inner.publish("/queue/a", body, [("content-type", content_type)])
+
+    stomp_broker_thread.call(publish)
+
+    done = cli(*MOVE, "--batch", "2")
+
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "2 messages moved\n")
+    named = r"message '.+' in /queue/a cannot be sent to /queue/b: content_type must be .*, got 'no type'\."
+    assert re.search(named, done.stderr)
+    assert "--header content-type:TYPE" in done.stderr
+    assert numbers(stomp_broker_thread, "/queue/a") == [2, 3]
+    assert numbers(stomp_broker_thread, "/queue/b") == [0, 1]
+
+    # As the error says.
+    assert cli(*MOVE, "--count", "1", "--header", "content-type:text/plain").exit_code == 0
+    assert cli(*MOVE).exit_code == 0
+    assert numbers(stomp_broker_thread, "/queue/b") == [0, 1, 2, 3]
+
+
 def test_move_when_it_cannot_connect_then_nothing_was_moved(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
     stomp_broker_thread.call(Broker.stop_listening)
 

@@ -1,16 +1,23 @@
 """`trio-stomp reply`, and a client that asks in another thread."""
 
+import re
+import signal
 import threading
 from collections.abc import Callable
 from functools import partial
 
 import pytest
+import trio
 
+import trio_stomp
 from tests.cli.conftest import Cli, left
 from tests.cli.exit_code import ExitCode
 from tests.cli.processes import PATIENCE
 from trio_stomp import blocking
-from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.cli.reply import Reply
+from trio_stomp.cli.running import Stop
+from trio_stomp.testing import Broker, ScriptedPeer, ThreadedBroker, open_scripted_peer
+from trio_stomp.types import Command
 
 Ask = Callable[[bytes], Callable[[], blocking.Message]]
 
@@ -86,9 +93,25 @@ def test_reply_when_a_message_is_no_request_then_it_stays_in_the_queue(
 
     done = cli("reply", "/queue/ask", "ok", "--count", "1")
 
-    assert done.exit_code == ExitCode.USAGE
-    assert "has no reply-to header: it is not a request" in done.stderr
+    assert done.exit_code == ExitCode.FAILED
+    assert "has no reply-to header: it is not a request; it stays in the queue" in done.stderr
+    assert done.stderr.count("\n") == 1
+    # It was not refused: some brokers would dead-letter it.
+    assert stomp_broker_thread.call(lambda inside: inside.statistics().received[Command.NACK]) == 0
     assert left(stomp_broker_thread, "/queue/ask") == 1
+
+
+def test_reply_when_no_send_can_carry_it_then_the_request_is_named_and_stays(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    headers = [("reply-to", "/queue/b"), ("content-type", "no type"), ("message-id", "m-1")]
+    stomp_broker_thread.call(lambda inside: inside.publish("/queue/ask", b"hello", headers))
+
+    done = cli("reply", "/queue/ask", "--echo", "--count", "1")
+
+    assert done.exit_code == ExitCode.FAILED
+    assert re.search(r"no reply to message '.+' can be sent: content_type must be .* 'no type'", done.stderr)
+    assert (left(stomp_broker_thread, "/queue/ask"), left(stomp_broker_thread, "/queue/b")) == (1, 0)
 
 
 def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) -> None:
@@ -97,3 +120,42 @@ def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) ->
     assert done.exit_code == ExitCode.TIMED_OUT
     assert "only 0 of 1 requests came in time" in done.stderr
     assert cli("reply", "/queue/ask", "ok", "--timeout", "50ms").exit_code == 0
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_reply_when_interrupted_while_the_broker_does_not_read_then_acknowledges_if_it_reads_in_time(
+    autojump_clock: trio.testing.MockClock, reads: bool
+) -> None:
+    stop, ended = Stop(), trio.Event()
+    # More than fits between the two, so that there is no room for the ACK until the broker reads.
+    body = b"x" * 5_000_000
+
+    async def play(peer: ScriptedPeer) -> None:
+        await peer.accept_connect()
+        subscribe = await peer.expect(Command.SUBSCRIBE)
+        headers = {"subscription": subscribe.headers["id"], "message-id": "m-1", "destination": "/queue/ask"}
+        await peer.send(Command.MESSAGE, {**headers, "ack": "a-1", "reply-to": "/queue/b"}, body)
+        await trio.testing.wait_all_tasks_blocked()
+        stop.request(signal.SIGINT)
+        await trio.testing.wait_all_tasks_blocked()
+        if not reads:
+            await ended.wait()
+        await peer.expect(Command.SEND, destination="/queue/b")
+        if reads:
+            await peer.expect(Command.ACK, id="a-1")
+        await peer.expect(Command.UNSUBSCRIBE)
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
+        stream = peer.connect_stream()
+        nursery.start_soon(play, peer)
+        async with (
+            trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client,
+            client.subscribe("/queue/ask", prefetch=1) as requests,
+        ):
+            started = trio.current_time()
+            await Reply(destination="/queue/ask", echo=True).serve(requests, stop)
+            took = trio.current_time() - started
+            ended.set()
+
+    assert took == (0 if reads else 2)

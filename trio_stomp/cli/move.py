@@ -16,8 +16,14 @@ from trio_stomp.cli.messages import MessageFilter, blocked_by, moved, room, take
 from trio_stomp.cli.options import COUNT, SECONDS, Link, filter_options, gathered, header_option, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import Advance, counted, progress
-from trio_stomp.client import Client, Message, OutgoingMessage, Subscription, TransactionState
-from trio_stomp.errors import OutcomeUnknown, StaleMessage, TransactionLost
+from trio_stomp.client import Client, Message, OutgoingMessage, Subscription, Transaction, TransactionState
+from trio_stomp.errors import (
+    LocalProtocolError,
+    NotSupportedError,
+    OutcomeUnknown,
+    StaleMessage,
+    TransactionLost,
+)
 
 __all__ = ["Move", "move", "origin_of", "run_move", "selection_options"]
 
@@ -143,31 +149,32 @@ class _Mover:
             if subscription.statistics().unsettled >= self.prefetch:
                 raise blocked_by(self.held)
 
+    def _choose(self, message: Message) -> tuple[Message, OutgoingMessage | None] | None:
+        """Return a message and its copy to send, which purge has none of; None if it stays."""
+        if not self._selected.chooses(message):
+            return None
+        if self._move.discard:
+            return message, None
+        if failed_after(self._began, message.headers):
+            # Moved once more, it would fail and come back without end.
+            self.failed_again += 1
+            return None
+        target = self._move.target or origin_of(message.headers, self._move.source)
+        if target is None:
+            self.homeless += 1
+            return None
+        return message, moved(message, target, self._move.header)
+
     async def _move_batch(self, client: Client, batch: Sequence[Message]) -> int:
-        chosen: list[Message] = []
-        outgoing: list[OutgoingMessage] = []
-        for message in batch:
-            if not self._selected.chooses(message):
-                self.held += 1
-                continue
-            if not self._move.discard:
-                # Moved once more, it would fail and come back without end.
-                if failed_after(self._began, message.headers):
-                    self.held += 1
-                    self.failed_again += 1
-                    continue
-                target = self._move.target or origin_of(message.headers, self._move.source)
-                if target is None:
-                    self.held += 1
-                    self.homeless += 1
-                    continue
-                outgoing.append(moved(message, target, self._move.header))
-            chosen.append(message)
+        chosen = list(filter(None, map(self._choose, batch)))
+        self.held += len(batch) - len(chosen)
         if not chosen:
             return 0
         async with client.transaction() as transaction:
-            await transaction.send_many(outgoing)
-            for message in chosen:
+            for message, copy in chosen:
+                if copy is not None:
+                    await _send(transaction, message, copy)
+            for message, _ in chosen:
                 await transaction.ack(message)
             try:
                 with self._stop.settling(_COMMITTING):
@@ -178,6 +185,18 @@ class _Mover:
                 elif transaction.state is TransactionState.UNKNOWN:
                     self.uncertain += len(chosen)
         return len(chosen)
+
+
+async def _send(transaction: Transaction, message: Message, copy: OutgoingMessage) -> None:
+    """Send the copy of a message. Brokers deliver messages of other clients that no SEND can carry."""
+    try:
+        await transaction.send(copy)
+    except (LocalProtocolError, NotSupportedError) as error:
+        raise CommandFailed(
+            f"message {message.id!r} in {message.destination} cannot be sent to {copy.destination}: {error}. It stays "
+            "in its queue. Replace the header, for example with --header content-type:TYPE, or leave the message out "
+            "with --match or --grep"
+        ) from error
 
 
 async def run_move(move: Move, link: Link, what: str, stop: Stop) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -20,36 +22,49 @@ from trio_stomp.cli.options import (
     link_options,
     until_options,
 )
-from trio_stomp.cli.running import InvalidUsage, Stop, report, run
+from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, report, run
 from trio_stomp.cli.terminal import say
-from trio_stomp.client import Message
+from trio_stomp.client import Message, Subscription
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage
 
-__all__ = ["reply"]
+__all__ = ["Reply", "reply"]
+
+logger: Final = logging.getLogger("trio_stomp.cli")
+
+# Seconds after a signal for a request that is being answered and acknowledged.
+_SETTLING: Final = 2.0
+
+_STAYS: Final = "it stays in the queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
+class Reply:
     """The arguments and options of `reply`."""
 
     destination: str
-    body: str | None
-    shell: str | None
-    echo: bool
-    header: tuple[tuple[str, str], ...]
-    content_type: str | None
-    count: int | None
-    timeout: float | None
+    body: str | None = None
+    shell: str | None = None
+    echo: bool = False
+    header: tuple[tuple[str, str], ...] = ()
+    content_type: str | None = None
+    count: int | None = None
+    timeout: float | None = None
 
     def check(self) -> None:
         """Check that there is one way to make replies."""
         if (self.body is not None) + (self.shell is not None) + self.echo != 1:
             raise InvalidUsage("pass the reply as an argument, or --shell, or --echo: one of them")
 
-    async def answer(self, request: Message) -> None:
-        """Send the reply to a request.
+    async def answer(self, request: Message, stop: Stop) -> None:
+        """Send the reply to a request, and acknowledge it.
 
-        Cancellation: there may be no reply; the request is delivered again.
+        Raises:
+            CommandFailed: It cannot be answered. It is not refused, as some brokers would dead-letter it.
+
+        Cancellation: there is no reply, and the request is delivered again.
         """
+        if not request.headers.get("reply-to"):
+            raise CommandFailed(f"message {request.id!r} has no reply-to header: it is not a request; {_STAYS}")
         headers, content_type = list(self.header), self.content_type
         made: bytes | str = self.body or ""
         if self.echo:
@@ -61,7 +76,29 @@ class _Arguments:
             if done.returncode:
                 headers.append(("exit-status", str(done.returncode)))
                 report(f"the command ended with status {done.returncode} for request {request.id}")
-        await request.reply(made, headers=headers, content_type=content_type)
+        # A request that was answered must not be redelivered after Ctrl-C.
+        with stop.settling(_SETTLING) as scope:
+            try:
+                await request.reply(made, headers=headers, content_type=content_type)
+            except (LocalProtocolError, NotSupportedError) as error:
+                raise CommandFailed(f"no reply to message {request.id!r} can be sent: {error}; {_STAYS}") from error
+            try:
+                await request.ack()
+            except StaleMessage:
+                logger.warning("message %r was answered but is stale: the broker redelivers it", request.id)
+        if scope.cancelled_caught:
+            # The signal has canceled the work around it, too, and this raises.
+            await anyio.lowlevel.checkpoint()
+
+    async def serve(self, requests: Subscription, stop: Stop) -> None:
+        """Answer requests until the first signal, or until enough were answered or none comes in time."""
+        answered = 0
+        with stop.work():
+            while batch := await take_batch(requests, room(1, self.count, answered), self.timeout):
+                await self.answer(batch[0], stop)
+                answered += 1
+        if stop.signal is None:
+            require_all(answered, self.count, "requests")
 
 
 def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -94,20 +131,13 @@ def reply(context: click.Context) -> None:
     request and the clients of most languages expect. A request is acknowledged when its reply is sent. If the command
     of --shell fails, what it has printed is the reply, with the header exit-status.
     """
-    arguments = gathered(_Arguments, context)
+    arguments = gathered(Reply, context)
     arguments.check()
     link = link_of(context)
 
     async def work(stop: Stop) -> None:
-        answered = 0
         async with link.connect() as client, client.subscribe(arguments.destination, prefetch=1) as requests:
             say(f"answering requests at {arguments.destination}; press Ctrl-C to stop")
-            with stop.work():
-                while batch := await take_batch(requests, room(1, arguments.count, answered), arguments.timeout):
-                    async with batch[0] as request:
-                        await arguments.answer(request)
-                    answered += 1
-        if stop.signal is None:
-            require_all(answered, arguments.count, "requests")
+            await arguments.serve(requests, stop)
 
     run(work)

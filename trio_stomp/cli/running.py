@@ -126,6 +126,9 @@ class Stop:
         """A block inside of `work` that the first signal gives some seconds to end, and that the second cancels."""
         with anyio.CancelScope(shield=True) as scope:
             self._settling, self._grace = scope, seconds
+            if self.signal is not None:
+                # It came after the last checkpoint of the work, which has not seen it yet.
+                scope.deadline = current_time() + seconds
             try:
                 yield scope
             finally:

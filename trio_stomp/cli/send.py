@@ -248,8 +248,11 @@ class _Sending:
                     self._publisher = publisher
                     failure = await self._send(batches, publisher.send_many, advance, stop)
         if failure is not None and self.sent:
+            what = str(failure)
+            if isinstance(failure, LocalProtocolError):
+                what = f"message {self.sent + 1} cannot be sent: {failure}"
             # Not with the status of invalid usage, which says that nothing was sent.
-            raise CommandFailed(f"{failure}; {self}") from failure
+            raise CommandFailed(f"{what}; {self}") from failure
         if failure is not None:
             raise failure
 
