@@ -13,7 +13,8 @@ from tests.cli.conftest import Cli
 from tests.cli.exit_code import ExitCode
 from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
-from trio_stomp.cli.options import DEFAULT_URL, LinkOptions, gathered, link_options
+from trio_stomp.cli.commands import gathered, parameters_of
+from trio_stomp.cli.options import DEFAULT_URL, ConnectionOptions, LinkOptions
 from trio_stomp.cli.passcodes import VARIABLE, find_passcode
 from trio_stomp.cli.running import CommandFailed
 from trio_stomp.session import Settings
@@ -22,7 +23,7 @@ from trio_stomp.session import Settings
 class Parse(Protocol):
     """Gives a command these arguments and variables."""
 
-    def __call__(self, *arguments: str, **environment: str) -> LinkOptions: ...
+    def __call__(self, *arguments: str, **environment: str) -> ConnectionOptions: ...
 
 
 @pytest.fixture
@@ -31,15 +32,14 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
     for name in ("URL", "LOGIN", "PASSCODE", "PASSCODE_FILE"):
         monkeypatch.delenv(f"TRIO_STOMP_{name}", raising=False)
 
-    def run(*arguments: str, **environment: str) -> LinkOptions:
-        found: list[LinkOptions] = []
+    def run(*arguments: str, **environment: str) -> ConnectionOptions:
+        found: list[ConnectionOptions] = []
 
-        @click.command()
-        @link_options
         @click.pass_context
-        def command(context: click.Context, /, **_options: object) -> None:
-            found.append(gathered(LinkOptions, context))
+        def gather(context: click.Context, /, **_options: object) -> None:
+            found.append(gathered(ConnectionOptions, context))
 
+        command = click.Command("test", params=parameters_of(ConnectionOptions), callback=gather)
         result = CliRunner().invoke(command, list(arguments), env=environment)
         assert result.exit_code == 0, result.output
         return found[0]
@@ -143,11 +143,7 @@ def test_tls_when_a_file_cannot_be_used_then_says_why(
 
 
 def test_command_line_when_looked_at_then_takes_no_passcode_as_an_argument() -> None:
-    @click.command()
-    @link_options
-    def command(**_options: object) -> None: ...
-
-    names = {name for parameter in command.params for name in parameter.opts}
+    names = {name for parameter in parameters_of(LinkOptions) for name in parameter.opts}
 
     assert "--passcode-file" in names
     assert "--passcode" not in names

@@ -7,21 +7,11 @@ from collections.abc import Iterator
 import click
 
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.commands import verbose_option
-from trio_stomp.cli.layouts import layout_options
-from trio_stomp.cli.options import link_options
+from trio_stomp.cli.commands import parameters_of, verbose_option
+from trio_stomp.cli.layouts import Layout
+from trio_stomp.cli.options import LinkOptions
 
 __all__ = ["tables"]
-
-
-@click.command()
-@link_options
-def _connecting(**_options: object) -> None: ...
-
-
-@click.command()
-@layout_options
-def _printing(**_options: object) -> None: ...
 
 
 def _row(option: click.Option) -> str:
@@ -29,8 +19,8 @@ def _row(option: click.Option) -> str:
     return f"| {names} | {(option.help or '').replace('|', chr(92) + '|')} |"
 
 
-def _options_of(command: click.Command) -> list[click.Option]:
-    return [each for each in command.params if isinstance(each, click.Option)]
+def _options(parameters: list[click.Parameter]) -> list[click.Option]:
+    return [each for each in parameters if isinstance(each, click.Option)]
 
 
 def _table(options: list[click.Option]) -> str:
@@ -49,14 +39,14 @@ def _commands(group: click.Group) -> Iterator[tuple[str, click.Command]]:
 def tables() -> Iterator[tuple[str, str]]:
     """The heading and the table of each command, and first of what they share."""
     shared: list[click.Option] = [verbose_option()]
-    for heading, command in (("Connecting", _connecting), ("Printing", _printing)):
-        options = _options_of(command)
+    for heading, kind in (("Connecting", LinkOptions), ("Printing", Layout)):
+        options = _options(parameters_of(kind))
         shared += options
         yield heading, _table(options)
     known = set(map(_row, shared))
     command_line.load_all()
     for name, command in sorted(_commands(command_line)):
-        own = [option for option in _options_of(command) if _row(option) not in known]
+        own = [option for option in _options(command.params) if _row(option) not in known]
         if own and name != "tail":
             yield name, _table(own)
 

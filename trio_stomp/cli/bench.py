@@ -16,21 +16,23 @@ from rich.table import Table
 from rich.text import Text
 
 from trio_stomp.brokers import RABBITMQ
-from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.commands import Command, argument, option, options
 from trio_stomp.cli.messages import take_batch
 from trio_stomp.cli.options import (
     ACK_MODE,
     COUNT,
-    IN_FLIGHT,
     SECONDS,
-    gathered,
+    Connecting,
+    Link,
+    LinkOptions,
+    Pairs,
     header_option,
+    in_flight_option,
     json_option,
-    link_of,
-    link_options,
+    receipt_option,
     whole,
 )
-from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop
 from trio_stomp.cli.send import require_receipts
 from trio_stomp.cli.terminal import Advance, console, duration, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
@@ -54,19 +56,40 @@ _CHUNK: Final = 1000
 _PERCENTS: Final = (50, 95, 99, 100)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """The arguments and options of `bench`. Without a destination, the queue is a new one."""
+@dataclass(frozen=True, kw_only=True)
+class Bench(Connecting):
+    """Measure the throughput of the broker and the latency of messages.
 
-    destination: str
-    messages: int
-    size: int = 100
-    receipt: bool = True
-    in_flight: int = 256
-    ack: str = "client-individual"
-    prefetch: int = 1000
-    header: tuple[tuple[str, str], ...] = ()
-    patience: float = 10.0
+    One connection sends while another receives, both as fast as they can. Without DESTINATION, a new queue is used.
+    With one, all messages in it are consumed.
+    """
+
+    destination: str = argument("")
+    messages: int = option(10_000, "Measurement", "How many messages to send.", "-n", type=COUNT)
+    size: int = option(100, "Measurement", "Bytes in each body.", "-s", type=whole(_STAMP.size))
+    receipt: bool = receipt_option("Measurement", "Have the broker confirm each message.")
+    in_flight: int = in_flight_option("Measurement")
+    ack: str = option("client-individual", "Measurement", "The ack mode of the consumer.", type=ACK_MODE)
+    prefetch: int = option(1000, "Measurement", "The prefetch of the consumer.", type=COUNT)
+    header: Pairs = header_option("Measurement", "A header, such as persistent:true.")
+    patience: float = option(10.0, "Measurement", "Give up after this time without a message.", type=SECONDS)
+    as_json: bool = json_option("Print the results as one line of JSON.")
+    link: LinkOptions = options(LinkOptions)
+
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Measure until the first signal."""
+        # Stays empty when interrupted: half of a measurement is meaningless.
+        found: list[Measured] = []
+        async with link.connect() as sender, link.connect() as receiver:
+            server = receiver.server or "unknown broker"
+            with progress("measuring", self.messages) as advance, stop.work():
+                found.append(await run_bench(self, sender, receiver, advance))
+        for measured in found:
+            numbers = results(measured, self.size)
+            if self.as_json:
+                click.echo(json.dumps({"server": server, **numbers}))
+            else:
+                _print_table(numbers, server)
 
     def at(self, client: Client) -> Bench:
         """Return a copy with a destination; refuse what the broker does not support."""
@@ -215,41 +238,8 @@ def _print_table(numbers: dict[str, float], server: str) -> None:
     console().print(table)
 
 
-@command(
+bench = Command(
+    Bench,
     "trio-stomp bench --messages 20000 --size 1000 --header persistent:true",
     "trio-stomp bench --in-flight 1 --json",
 )
-@click.argument("destination", default="")
-@option("Measurement", "--messages", "-n", type=COUNT, default=10_000, help="How many messages to send.")
-@option("Measurement", "--size", "-s", type=whole(_STAMP.size), default=100, help="Bytes in each body.")
-@option("Measurement", "--receipt/--no-receipt", default=True, help="Have the broker confirm each message.")
-@option("Measurement", "--in-flight", **IN_FLIGHT)
-@option("Measurement", "--ack", type=ACK_MODE, default="client-individual", help="The ack mode of the consumer.")
-@option("Measurement", "--prefetch", type=COUNT, default=1000, help="The prefetch of the consumer.")
-@header_option("Measurement", "A header, such as persistent:true.")
-@option("Measurement", "--patience", type=SECONDS, default=10.0, help="Give up after this time without a message.")
-@json_option("Print the results as one line of JSON.")
-@link_options
-def bench(context: click.Context) -> None:
-    """Measure the throughput of the broker and the latency of messages.
-
-    One connection sends while another receives, both as fast as they can. Without DESTINATION, a new queue is used.
-    With one, all messages in it are consumed.
-    """
-    link, wanted, as_json = link_of(context), gathered(Bench, context), bool(context.params["as_json"])
-
-    async def work(stop: Stop) -> None:
-        # Stays empty when interrupted: half of a measurement is meaningless.
-        found: list[Measured] = []
-        async with link.connect() as sender, link.connect() as receiver:
-            server = receiver.server or "unknown broker"
-            with progress("measuring", wanted.messages) as advance, stop.work():
-                found.append(await run_bench(wanted, sender, receiver, advance))
-        for measured in found:
-            numbers = results(measured, wanted.size)
-            if as_json:
-                click.echo(json.dumps({"server": server, **numbers}))
-            else:
-                _print_table(numbers, server)
-
-    run(work)

@@ -12,45 +12,74 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.cli.commands import Decorator, command, flag, option
-from trio_stomp.cli.options import COUNT, FILE, INTERVAL, gathered, whole
+from trio_stomp.cli.commands import Command, flag, option
+from trio_stomp.cli.options import COUNT, FILE, INTERVAL, whole
 from trio_stomp.cli.passcodes import lines_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import say
 from trio_stomp.client import Endpoint
-from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
+from trio_stomp.testing import BrokerOptions, NackPolicy, open_broker
 
 __all__ = ["broker"]
 
 _DEFAULTS: Final = BrokerOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
-    """The options of `broker`: where to listen, and what to accept."""
+def _limit(default: int, help_text: str) -> int:
+    return option(default, "Limits", help_text, type=COUNT)
 
-    host: str
-    port: int
-    websocket: bool
-    origin: tuple[str, ...]
-    unix_socket: Path | None
-    users: Path | None
-    vhost: tuple[str, ...]
-    cert: Path | None
-    key: Path | None
-    nack: str | None
-    max_deliveries: int
-    dead_letter: str
-    prefetch: int | None
-    heart_beat: float
-    server: str | None
-    bare_queues: bool
-    max_message_bytes: int
-    max_queue_bytes: int
-    max_stored_bytes: int
-    max_connections: int
 
-    def options(self) -> BrokerOptions:
+@dataclass(frozen=True, kw_only=True)
+class Broker:
+    """Run a STOMP broker that keeps everything in memory, for development and tests."""
+
+    host: str = option("127.0.0.1", "Listening", "The address to listen on.")
+    port: int = option(61613, "Listening", "The port; 0 means any free one.", type=whole(0, 65535))
+    websocket: bool = flag("Listening", "Speak STOMP over WebSocket, at any path (extra websocket).")
+    unix_socket: Path | None = option(
+        None,
+        "Listening",
+        "Listen at this path instead, without TLS.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="PATH",
+    )
+    users: Path | None = option(None, "Access", "Accept only these users: lines of user:passcode.", type=FILE)
+    origin: tuple[str, ...] = option(
+        (),
+        "Access",
+        "Accept WebSocket connections from web pages of this origin, such as http://localhost:3000; '*' means any.",
+        multiple=True,
+        metavar="ORIGIN",
+    )
+    vhost: tuple[str, ...] = option(
+        (), "Access", "A virtual host; without any, all names mean the same.", multiple=True, metavar="NAME"
+    )
+    cert: Path | None = option(None, "TLS", "Use TLS with this certificate (PEM).", type=FILE)
+    key: Path | None = option(None, "TLS", "The key of --cert, if in another file.", type=FILE)
+    nack: str | None = option(
+        None,
+        "Queues",
+        "What happens to a message after NACK.  [default: what --server does, or requeue]",
+        type=click.Choice([each.value for each in NackPolicy]),
+    )
+    max_deliveries: int = option(5, "Queues", "Dead-letter a message after this many deliveries.", type=COUNT)
+    dead_letter: str = option("/queue/dead-letter", "Queues", "Where dead letters go; '' drops them.")
+    prefetch: int | None = option(None, "Queues", "The prefetch of consumers that request none.", type=COUNT)
+    heart_beat: float = option(
+        1.0, "Protocol", "The heart-beat interval in both directions; 0 means none.", type=INTERVAL
+    )
+    server: str | None = option(None, "Protocol", "The server header, such as RabbitMQ/3.13.", metavar="TEXT")
+    bare_queues: bool = flag("Queues", "Treat a destination without /queue/ or /topic/ as a queue.")
+    max_message_bytes: int = _limit(_DEFAULTS.limits.body_bytes, "The longest body.")
+    max_queue_bytes: int = _limit(_DEFAULTS.max_queue_bytes, "The most that one queue may hold in memory.")
+    max_stored_bytes: int = _limit(_DEFAULTS.max_stored_bytes, "The most that all queues may hold together.")
+    max_connections: int = _limit(_DEFAULTS.max_connections, "The most connections at once.")
+
+    def start(self, _context: click.Context) -> None:
+        """Serve until a signal comes."""
+        run(self._serve)
+
+    def _options(self) -> BrokerOptions:
         """Return the settings of the broker."""
         if self.unix_socket is not None and (self.websocket or self.cert is not None):
             raise InvalidUsage("--unix-socket cannot be combined with --websocket or --cert")
@@ -76,7 +105,7 @@ class _Arguments:
         except ValueError as error:
             raise InvalidUsage(str(error)) from error
 
-    def tls(self) -> ssl.SSLContext | None:
+    def _tls(self) -> ssl.SSLContext | None:
         """Return the TLS context; None without a certificate."""
         if self.cert is None:
             return None
@@ -86,6 +115,40 @@ class _Arguments:
         except OSError as error:  # ssl.SSLError is one
             raise InvalidUsage(f"cannot load the certificate {self.cert}: {error}; expected PEM") from error
         return context
+
+    async def _serve(self, stop: Stop) -> None:
+        tls, options, host = self._tls(), self._options(), self.host
+        stop.code = ExitCode.OK
+        async with AsyncExitStack() as stack:
+            try:
+                opened = await stack.enter_async_context(
+                    open_broker(
+                        host=host,
+                        port=self.port,
+                        tls=tls,
+                        websocket=self.websocket,
+                        unix_socket=self.unix_socket,
+                        options=options,
+                    )
+                )
+            except OSError as error:
+                place = self.unix_socket or f"{host} port {self.port}"
+                raise CommandFailed(f"cannot listen on {place}: {error.strerror or error}") from error
+            except ModuleNotFoundError as error:
+                raise InvalidUsage(str(error)) from error
+            # The URL holds a passcode; an Endpoint does not show it.
+            click.echo(f"listening on {Endpoint.parse(opened.url)}")
+            say("messages are kept in memory and lost on exit; press Ctrl-C to stop")
+            if self.users is None and self.unix_socket is None and not _is_loopback(host):
+                click.echo(
+                    f"WARNING: {host} is reachable from other machines, and ANYBODY can connect, read and send. "
+                    "This broker is for development: use --users FILE or --host 127.0.0.1",
+                    err=True,
+                )
+            with stop.work():
+                await anyio.sleep_forever()
+            done = opened.statistics()
+        say(f"{done.connections} connections, {done.received_bytes} bytes in, {done.sent_bytes} bytes out")
 
 
 def _is_loopback(host: str) -> bool:
@@ -111,100 +174,8 @@ def _read_users(file: Path) -> dict[str, str]:
     return users
 
 
-async def _serve(arguments: _Arguments, stop: Stop) -> BrokerStatistics:
-    """Serve until a signal comes, and return what was done."""
-    tls, options, host = arguments.tls(), arguments.options(), arguments.host
-    stop.code = ExitCode.OK
-    async with AsyncExitStack() as stack:
-        try:
-            opened = await stack.enter_async_context(
-                open_broker(
-                    host=host,
-                    port=arguments.port,
-                    tls=tls,
-                    websocket=arguments.websocket,
-                    unix_socket=arguments.unix_socket,
-                    options=options,
-                )
-            )
-        except OSError as error:
-            place = arguments.unix_socket or f"{host} port {arguments.port}"
-            raise CommandFailed(f"cannot listen on {place}: {error.strerror or error}") from error
-        except ModuleNotFoundError as error:
-            raise InvalidUsage(str(error)) from error
-        # The URL holds a passcode; an Endpoint does not show it.
-        click.echo(f"listening on {Endpoint.parse(opened.url)}")
-        say("messages are kept in memory and lost on exit; press Ctrl-C to stop")
-        if arguments.users is None and arguments.unix_socket is None and not _is_loopback(host):
-            click.echo(
-                f"WARNING: {host} is reachable from other machines, and ANYBODY can connect, read and send. "
-                "This broker is for development: use --users FILE or --host 127.0.0.1",
-                err=True,
-            )
-        with stop.work():
-            await anyio.sleep_forever()
-        return opened.statistics()
-
-
-def _limit(name: str, default: int, help_text: str) -> Decorator:
-    return option("Limits", name, type=COUNT, default=default, help=help_text)
-
-
-@command(
+broker = Command(
+    Broker,
     "trio-stomp broker --port 61613",
     "trio-stomp broker --websocket --port 15674 --users users.txt",
 )
-@option("Listening", "--host", default="127.0.0.1", help="The address to listen on.")
-@option("Listening", "--port", type=whole(0, 65535), default=61613, help="The port; 0 means any free one.")
-@flag("Listening", "--websocket", help="Speak STOMP over WebSocket, at any path (extra websocket).")
-@option(
-    "Listening",
-    "--unix-socket",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="PATH",
-    help="Listen at this path instead, without TLS.",
-)
-@option("Access", "--users", type=FILE, help="Accept only these users: lines of user:passcode.")
-@option(
-    "Access",
-    "--origin",
-    multiple=True,
-    metavar="ORIGIN",
-    help="Accept WebSocket connections from web pages of this origin, such as http://localhost:3000; '*' means any.",
-)
-@option(
-    "Access", "--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names mean the same."
-)
-@option("TLS", "--cert", type=FILE, help="Use TLS with this certificate (PEM).")
-@option("TLS", "--key", type=FILE, help="The key of --cert, if in another file.")
-@option(
-    "Queues",
-    "--nack",
-    type=click.Choice([each.value for each in NackPolicy]),
-    help="What happens to a message after NACK.  [default: what --server does, or requeue]",
-)
-@option("Queues", "--max-deliveries", type=COUNT, default=5, help="Dead-letter a message after this many deliveries.")
-@option("Queues", "--dead-letter", default="/queue/dead-letter", help="Where dead letters go; '' drops them.")
-@option("Queues", "--prefetch", type=COUNT, help="The prefetch of consumers that request none.")
-@option(
-    "Protocol",
-    "--heart-beat",
-    type=INTERVAL,
-    default=1.0,
-    help="The heart-beat interval in both directions; 0 means none.",
-)
-@option("Protocol", "--server", metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")
-@flag("Queues", "--bare-queues", help="Treat a destination without /queue/ or /topic/ as a queue.")
-@_limit("--max-message-bytes", _DEFAULTS.limits.body_bytes, "The longest body.")
-@_limit("--max-queue-bytes", _DEFAULTS.max_queue_bytes, "The most that one queue may hold in memory.")
-@_limit("--max-stored-bytes", _DEFAULTS.max_stored_bytes, "The most that all queues may hold together.")
-@_limit("--max-connections", _DEFAULTS.max_connections, "The most connections at once.")
-def broker(context: click.Context) -> None:
-    """Run a STOMP broker that keeps everything in memory, for development and tests."""
-    arguments = gathered(_Arguments, context)
-
-    async def work(stop: Stop) -> None:
-        done = await _serve(arguments, stop)
-        say(f"{done.connections} connections, {done.received_bytes} bytes in, {done.sent_bytes} bytes out")
-
-    run(work)

@@ -16,7 +16,7 @@ from trio_stomp.cli.running import ending
 
 __all__ = ["command_line"]
 
-# By the name of each: what it does. `tail` is another name of `subscribe`, every other is a module and its function.
+# By the name of each: what it does.
 _COMMANDS: Final[Mapping[str, str]] = {
     "bench": "Measure throughput and latency.",
     "broker": "Run a broker in memory, for development.",
@@ -36,7 +36,8 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "tail": "Print messages as they arrive.",
     "top": "Watch the queues of a broker, or a connection.",
 }
-_OTHER_NAMES: Final = {"tail": "subscribe"}
+# The modules that do not have the name of their command.
+_MODULES: Final = {"purge": "move", "tail": "subscribe"}
 # What the tools of other brokers call them.
 _MEANT: Final = {
     "consume": "subscribe",
@@ -65,8 +66,8 @@ class _CommandLine(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # as above
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            name = _OTHER_NAMES.get(cmd_name, cmd_name)
-            found: click.Command = getattr(importlib.import_module(f"trio_stomp.cli.{name}"), name)
+            module = importlib.import_module(f"trio_stomp.cli.{_MODULES.get(cmd_name, cmd_name)}")
+            found: click.Command = getattr(module, cmd_name)
             found.short_help = _COMMANDS[cmd_name]
             self.add_command(found, cmd_name)
         return self.commands.get(cmd_name)

@@ -1,22 +1,36 @@
-"""The base of all commands: options in groups, examples, and ``--verbose`` before or after the name of the command."""
+"""The base of all commands: options in groups, examples, and ``--verbose`` before or after the name of the command.
+
+A command is a dataclass: its fields are the arguments and options, its docstring is the help, and `start` runs it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import field
 from types import TracebackType
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import click
 
 from trio_stomp.printable import harmless, one_line
 
-__all__ = ["Command", "CommandGroup", "Decorator", "command", "flag", "option", "together", "verbose_option"]
+__all__ = [
+    "Command",
+    "CommandGroup",
+    "argument",
+    "flag",
+    "gathered",
+    "option",
+    "options",
+    "parameters_of",
+    "verbose_option",
+]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+T = TypeVar("T")
 
 # Where the contexts of a command line count --verbose together.
 _VERBOSITY: Final = "trio_stomp.cli.verbosity"
@@ -48,49 +62,94 @@ def _count(context: click.Context, _parameter: click.Parameter, value: int) -> N
     context.meta[_VERBOSITY] = context.meta.get(_VERBOSITY, 0) + value
 
 
+# --- arguments and options as fields of a dataclass -------------------------------------------------------------------
+
+
 class _Option(click.Option):
     """An option under a heading of its command's help."""
 
     heading = "Other options"
 
 
-class Decorator(Protocol):
-    """What gives a command one option or several."""
-
-    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
-        """Give them to the command that this function becomes."""
-        ...
+# The metadata of a field: what makes a parameter of its name, or the dataclass whose parameters it stands for.
+_PARAMETER: Final = "parameter"
+_GROUP: Final = "group"
 
 
-def option(title: str, *names: str, **attributes: object) -> Decorator:
-    """As `click.option`, under a heading of the help, with its default and its variable."""
+def argument(default: T, *, required: bool = False, **attributes: object) -> T:
+    """A field that is an argument of the command.
 
-    class Grouped(_Option):
-        heading = title
+    Args:
+        default: Its value if it is not given.
+        required: Whether it must be given.
+        attributes: Those of `click.Argument`.
+    """
 
-    return click.option(*names, cls=Grouped, **{"show_default": True, "show_envvar": True, **attributes})
+    def parameter(name: str) -> click.Argument:
+        given = {"required": True} if required else {"required": False, "default": default}
+        return click.Argument([name], **given, **attributes)  # type: ignore[arg-type]  # click checks them
+
+    return field(default=default, metadata={_PARAMETER: parameter})
 
 
-def flag(title: str, *names: str, **attributes: object) -> Decorator:
+def option(default: T, heading: str, help_text: str, *names: str, **attributes: object) -> T:
+    """A field that is an option of the command, called as the field is.
+
+    Args:
+        default: Its value if it is not given.
+        heading: The heading of the help that it is under.
+        help_text: What it does.
+        names: Its short name, and its long ones if these differ from that of the field.
+        attributes: Those of `click.Option`. One that is required has no default on the command line.
+    """
+
+    def parameter(name: str) -> _Option:
+        long_names = [] if any(each.startswith("--") for each in names) else [f"--{name.replace('_', '-')}"]
+        given = {} if "required" in attributes else {"default": default}
+        shown = {"help": help_text, "show_default": True, "show_envvar": True, **attributes}
+        made = _Option([name, *long_names, *names], **given, **shown)  # type: ignore[arg-type]  # click checks them
+        made.heading = heading
+        return made
+
+    return field(default=default, metadata={_PARAMETER: parameter})
+
+
+def flag(heading: str, help_text: str, *names: str, **attributes: object) -> bool:
     """As `option`, for one without a value."""
-    return option(title, *names, is_flag=True, **attributes)
+    return option(False, heading, help_text, *names, is_flag=True, **attributes)  # noqa: FBT003  # it is a default
 
 
-def together(*options: Decorator) -> Decorator:
-    """Return a decorator that gives a command all of these options, in this order."""
+def options(kind: type[T]) -> T:
+    """A field that holds the arguments and options of another dataclass, which several commands have."""
+    return field(default_factory=kind, metadata={_GROUP: kind})
 
-    def decorate(function: Callable[P, R], /) -> Callable[P, R]:
-        for each in reversed(options):
-            function = each(function)
-        return function
 
-    return decorate
+def parameters_of(kind: type) -> list[click.Parameter]:
+    """Return the arguments and options that a dataclass has as fields."""
+    found: list[click.Parameter] = []
+    for each in dataclasses.fields(kind):
+        inner: type | None = each.metadata.get(_GROUP)
+        found += [each.metadata[_PARAMETER](each.name)] if inner is None else parameters_of(inner)
+    return found
+
+
+def gathered(kind: type[T], context: click.Context) -> T:
+    """Return the parameters of a command as such a dataclass."""
+    plain: type = kind
+    values: dict[str, object] = {}
+    for each in dataclasses.fields(plain):
+        inner: type[object] | None = each.metadata.get(_GROUP)
+        values[each.name] = context.params[each.name] if inner is None else gathered(inner, context)
+    return kind(**values)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 def verbose_option() -> click.Option:
     """The option ``--verbose``, which every command and the group of all commands have."""
     help_text = "Log what happens; given twice, log each frame."
-    return _Option(["--verbose", "-v"], count=True, expose_value=False, callback=_count, help=help_text)
+    return click.Option(["--verbose", "-v"], count=True, expose_value=False, callback=_count, help=help_text)
 
 
 class _Helpful(click.Command):
@@ -123,13 +182,33 @@ class _Helpful(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-class Command(_Helpful):
-    """A command. Its function gets the context, which has the options."""
+class Startable(Protocol):
+    """A dataclass whose fields are the arguments and options of a command, and whose docstring is its help."""
 
-    def invoke(self, ctx: click.Context) -> object:
+    def start(self, context: click.Context, /) -> None:
+        """Run the command."""
+        ...
+
+
+class Command(_Helpful):
+    """A command.
+
+    Args:
+        kind: What it does.
+        examples: Command lines.
+        short_help: What a list of commands says of it. The list of all commands says it itself.
+    """
+
+    def __init__(self, kind: type[Startable], *examples: str, short_help: str | None = None) -> None:
+        parameters = [*parameters_of(kind), verbose_option()]
+        super().__init__(kind.__name__.lower(), params=parameters, help=kind.__doc__, short_help=short_help)
+        self._kind = kind
+        self.examples = examples
+
+    def invoke(self, ctx: click.Context) -> None:
         """Run the command."""
         _log(ctx.meta.get(_VERBOSITY, 0))
-        return None if self.callback is None else ctx.invoke(self.callback, ctx)
+        gathered(self._kind, ctx).start(ctx)
 
 
 class CommandGroup(_Helpful, click.Group):
@@ -154,23 +233,3 @@ class CommandGroup(_Helpful, click.Group):
         """Write the commands, then the options."""
         self.format_commands(ctx, formatter)
         super().format_options(ctx, formatter)
-
-
-def command(
-    *examples: str, name: str | None = None, short_help: str | None = None
-) -> Callable[[Callable[[click.Context], None]], Command]:
-    """Make a command of a function, with examples for its help.
-
-    Args:
-        examples: Command lines.
-        name: Its name; None: that of the function.
-        short_help: What a list of commands says of it. The list of all commands says it itself.
-    """
-
-    def make(function: Callable[[click.Context], None]) -> Command:
-        made = click.command(name, cls=Command, short_help=short_help)(function)
-        made.params.append(verbose_option())
-        made.examples = examples
-        return made
-
-    return make

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
 import click
 from click.shell_completion import get_completion_class
 
-from trio_stomp.cli.commands import command
-from trio_stomp.cli.running import ExitCode
+from trio_stomp.cli.commands import Command, argument
+from trio_stomp.cli.running import InvalidUsage
 
 __all__ = ["completion"]
 
@@ -26,9 +27,8 @@ def _this_shell() -> str | None:
     return name if name in _SHELLS else None
 
 
-@command('eval "$(trio-stomp completion bash)"')
-@click.argument("shell", type=click.Choice(_SHELLS), required=False)
-def completion(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Completion:
     r"""Print the completion script for SHELL; by default for the shell in use.
 
     \b
@@ -36,9 +36,16 @@ def completion(context: click.Context) -> None:
     zsh:   eval "$(trio-stomp completion zsh)"     in ~/.zshrc
     fish:  trio-stomp completion fish > ~/.config/fish/completions/trio-stomp.fish
     """
-    chosen: str | None = context.params["shell"] or _this_shell()
-    kind = None if chosen is None else get_completion_class(chosen)
-    if kind is None:
-        click.echo(f"trio-stomp: name your shell, one of {', '.join(_SHELLS)}", err=True)
-        context.exit(ExitCode.USAGE)
-    click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())
+
+    shell: str | None = argument(None, type=click.Choice(_SHELLS))
+
+    def start(self, context: click.Context) -> None:
+        """Print it."""
+        chosen = self.shell or _this_shell()
+        kind = None if chosen is None else get_completion_class(chosen)
+        if kind is None:
+            raise InvalidUsage(f"name your shell, one of {', '.join(_SHELLS)}")
+        click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())
+
+
+completion = Command(Completion, 'eval "$(trio-stomp completion bash)"')

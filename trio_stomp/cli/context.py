@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import click
 from click.core import ParameterSource
 
-from trio_stomp.cli.commands import CommandGroup, command, option, verbose_option
-from trio_stomp.cli.options import LinkOptions, connection_options, gathered, json_option, management_option
+from trio_stomp.cli.commands import Command, CommandGroup, argument, option, options, verbose_option
+from trio_stomp.cli.options import ConnectionOptions, json_option, management_option
 from trio_stomp.cli.passcodes import holds_passcode
 from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, is_array, keyring
@@ -62,88 +63,116 @@ def _shown(option: str, value: object) -> str:
 _PLACE: Final = click.Choice([PasscodePlace.KEYRING.value, PasscodePlace.FILE.value])
 
 
-@command(
-    "trio-stomp context add prod --url stomps://broker.example.org:61614 --login ann --ask-passcode",
-    "trio-stomp context add local --url stomp://localhost:61613",
-    short_help="Save a broker and how to connect to it.",
-)
-@click.argument("name")
-@option(
-    "Connection",
-    "--passcode-store",
-    type=_PLACE,
-    help="Where to save the passcode.  [default: the keyring, if the package keyring finds one]",
-)
-@connection_options
-@management_option
-def add(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Add:
     """Save the options that follow as NAME, in place of a context of that name.
 
     With --ask-passcode, it prompts for the passcode and saves that, too.
     """
-    given = gathered(LinkOptions, context)
-    if any(map(holds_passcode, given.url)):
-        why = "the URL contains a passcode, which would be saved readably; leave it out, and add --ask-passcode"
-        raise InvalidUsage(why)
-    # Refuses what cannot be connected to.
-    Settings.of(given.url, ConnectOptions(proxy=given.proxy))
-    options = _given(context)
-    passcode = given.passcode() if given.ask_passcode else None
-    default = PasscodePlace.FILE if keyring() is None else PasscodePlace.KEYRING
-    place = PasscodePlace(context.params["passcode_store"] or default)
-    ContextStore.of_user().add(context.params["name"], options, passcode, place)
+
+    name: str = argument("", required=True)
+    passcode_store: str | None = option(
+        None,
+        "Connection",
+        "Where to save the passcode.  [default: the keyring, if the package keyring finds one]",
+        type=_PLACE,
+    )
+    connection: ConnectionOptions = options(ConnectionOptions)
+    management: str | None = management_option()
+
+    def start(self, context: click.Context) -> None:
+        """Save them."""
+        given = self.connection
+        if any(map(holds_passcode, given.url)):
+            why = "the URL contains a passcode, which would be saved readably; leave it out, and add --ask-passcode"
+            raise InvalidUsage(why)
+        # Refuses what cannot be connected to.
+        Settings.of(given.url, ConnectOptions(proxy=given.proxy))
+        passcode = given.passcode() if given.ask_passcode else None
+        default = PasscodePlace.FILE if keyring() is None else PasscodePlace.KEYRING
+        place = PasscodePlace(self.passcode_store or default)
+        ContextStore.of_user().add(self.name, _given(context), passcode, place)
 
 
-@command("trio-stomp context list", name="list", short_help="List the saved contexts.")
-@json_option("Print a line of JSON for each.")
-def list_all(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class List:
     """List the saved contexts; a star marks the one in use."""
-    store = ContextStore.of_user()
-    for name, saved in store.all().items():
-        in_use = name == store.in_use
-        if context.params["as_json"]:
-            options = {each: _shown(each, value) for each, value in saved.options.items()}
-            click.echo(json.dumps({"name": name, "in_use": in_use, "options": options, "passcode": saved.passcode}))
-        else:
-            click.echo(f"{'*' if in_use else ' '} {name:<15} {_shown('url', saved.options.get('url', []))}")
+
+    as_json: bool = json_option("Print a line of JSON for each.")
+
+    def start(self, _context: click.Context) -> None:
+        """Print them."""
+        store = ContextStore.of_user()
+        for name, saved in store.all().items():
+            in_use = name == store.in_use
+            if self.as_json:
+                shown = {each: _shown(each, value) for each, value in saved.options.items()}
+                click.echo(json.dumps({"name": name, "in_use": in_use, "options": shown, "passcode": saved.passcode}))
+            else:
+                click.echo(f"{'*' if in_use else ' '} {name:<15} {_shown('url', saved.options.get('url', []))}")
 
 
-@command("trio-stomp context show prod", short_help="Show a saved context.")
-@click.argument("name")
-def show(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Show:
     """Show the options of NAME. The passcode is never shown."""
-    store, name = ContextStore.of_user(), str(context.params["name"])
-    saved = store.find(name)
-    places = {
-        PasscodePlace.NOWHERE: "not saved",
-        PasscodePlace.KEYRING: "saved in the keyring",
-        PasscodePlace.FILE: f"saved in {store.passcode_file}",
-    }
-    options = {each.replace("_", "-"): _shown(each, value) for each, value in saved.options.items()}
-    for each, value in {"name": name, **options, "passcode": places[saved.passcode]}.items():
-        click.echo(f"{each}: {value}")
+
+    name: str = argument("", required=True)
+
+    def start(self, _context: click.Context) -> None:
+        """Print them."""
+        store = ContextStore.of_user()
+        saved = store.find(self.name)
+        places = {
+            PasscodePlace.NOWHERE: "not saved",
+            PasscodePlace.KEYRING: "saved in the keyring",
+            PasscodePlace.FILE: f"saved in {store.passcode_file}",
+        }
+        shown = {each.replace("_", "-"): _shown(each, value) for each, value in saved.options.items()}
+        for each, value in {"name": self.name, **shown, "passcode": places[saved.passcode]}.items():
+            click.echo(f"{each}: {value}")
 
 
-@command("trio-stomp context use prod", short_help="Choose the context for commands that name none.")
-@click.argument("name", required=False)
-def use(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Use:
     """Use NAME for commands without --context and --url; without NAME, use none.
 
     The variables TRIO_STOMP_CONTEXT and TRIO_STOMP_URL come first, too.
     """
-    ContextStore.of_user().use(context.params["name"])
+
+    name: str | None = argument(None)
+
+    def start(self, _context: click.Context) -> None:
+        """Choose it."""
+        ContextStore.of_user().use(self.name)
 
 
-@command("trio-stomp context remove prod", short_help="Remove a context and its passcode.")
-@click.argument("name")
-def remove(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Remove:
     """Remove NAME, and its saved passcode."""
-    ContextStore.of_user().remove(context.params["name"])
 
+    name: str = argument("", required=True)
+
+    def start(self, _context: click.Context) -> None:
+        """Remove it."""
+        ContextStore.of_user().remove(self.name)
+
+
+_COMMANDS: Final = [
+    Command(
+        Add,
+        "trio-stomp context add prod --url stomps://broker.example.org:61614 --login ann --ask-passcode",
+        "trio-stomp context add local --url stomp://localhost:61613",
+        short_help="Save a broker and how to connect to it.",
+    ),
+    Command(List, "trio-stomp context list", short_help="List the saved contexts."),
+    Command(Show, "trio-stomp context show prod", short_help="Show a saved context."),
+    Command(Use, "trio-stomp context use prod", short_help="Choose the context for commands that name none."),
+    Command(Remove, "trio-stomp context remove prod", short_help="Remove a context and its passcode."),
+]
 
 context = CommandGroup(
     "context",
-    commands=[add, list_all, show, use, remove],
+    commands=_COMMANDS,
     help="Save brokers by name, and use them with --context NAME, TRIO_STOMP_CONTEXT, or after `context use NAME`.",
 )
 context.other_names = {"delete": "remove", "ls": "list", "rm": "remove", "select": "use"}

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
-from trio_stomp.cli.commands import command
-from trio_stomp.cli.options import json_option, link_of, link_options
-from trio_stomp.cli.running import ExitCode, Stop, run
+from trio_stomp.cli.commands import Command, options
+from trio_stomp.cli.options import Connecting, Link, LinkOptions, json_option
+from trio_stomp.cli.running import ExitCode, Stop
 from trio_stomp.cli.terminal import console, duration
 from trio_stomp.client import Client, ConnectOptions, Phase, connect
 from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, RemoteProtocolError, StompError
@@ -502,24 +502,26 @@ async def _examine(url: str, options: ConnectOptions, *, as_json: bool) -> ExitC
     return code
 
 
-@command(
-    "trio-stomp doctor --url stomp://localhost:61613 --login ann",
-    "trio-stomp doctor --json --url stomps://a.example.org --url stomps://b.example.org",
-)
-@json_option("Print one line of JSON for each broker.")
-@link_options
-def doctor(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Connecting):
     """Find out step by step why a connection fails, and what to do about it.
 
     Checks the host name, the port, TLS and its certificate, the answer to CONNECT, login, virtual host and heart-beat,
     and which broker it is. No message is sent.
     """
-    link, as_json = link_of(context), bool(context.params["as_json"])
 
-    async def work(_stop: Stop) -> ExitCode:
+    as_json: bool = json_option("Print one line of JSON for each broker.")
+    link: LinkOptions = options(LinkOptions)
+
+    async def run(self, link: Link, stop: Stop) -> ExitCode:  # noqa: ARG002  # a signal ends all of it
+        """Examine one broker after the other; the first one that fails decides."""
         link.options.pop("reconnect", None)
-        codes = [await _examine(url, link.options, as_json=as_json) for url in link.urls]
-        # The first broker that fails decides.
+        codes = [await _examine(url, link.options, as_json=self.as_json) for url in link.urls]
         return next(filter(None, codes), ExitCode.OK)
 
-    run(work)
+
+doctor = Command(
+    Doctor,
+    "trio-stomp doctor --url stomp://localhost:61613 --login ann",
+    "trio-stomp doctor --json --url stomps://a.example.org --url stomps://b.example.org",
+)

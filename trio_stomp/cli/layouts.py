@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from trio_stomp.cli.commands import flag, option, together
+from trio_stomp.cli.commands import flag, option
 from trio_stomp.cli.messages import to_line
 from trio_stomp.cli.options import json_option
 from trio_stomp.cli.running import InvalidUsage
@@ -20,7 +20,7 @@ from trio_stomp.client import Message
 from trio_stomp.errors import DecodeError
 from trio_stomp.printable import harmless, one_line
 
-__all__ = ["FIELDS", "Layout", "MessageFormat", "layout_options", "now"]
+__all__ = ["FIELDS", "Layout", "MessageFormat", "now"]
 
 
 def _body(message: Message, *, raw: bool) -> bytes:
@@ -120,18 +120,26 @@ def _field(name: str, message: Message, *, raw: bool) -> bytes:
     return one_line(text or "").encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """How to print a message. Without options: the body, and a line feed if it does not end with one.
 
     With headers: these as ``name: value``, an empty line, the body, an empty line.
     """
 
-    headers: bool = False
-    as_json: bool = False
-    format: MessageFormat | None = None
-    timestamps: bool = False
-    raw: bool = False
+    headers: bool = flag("Output", "Print the headers, too.", "-i")
+    as_json: bool = json_option("Print lines of JSON, which send --json can read.")
+    format: MessageFormat | None = option(
+        None,
+        "Output",
+        r"Print this for each message, for example '{id} {header:shop} {body}\n'. "
+        f"Fields: {', '.join(sorted([*FIELDS, *_BODIES]))}, header:NAME.",
+        "-F",
+        type=MessageFormat.parse,
+        metavar="FORMAT",
+    )
+    timestamps: bool = flag("Output", "Print when each message came, in UTC, before it.")
+    raw: bool = flag("Output", "Print control characters to a terminal as they are.")
 
     def check(self) -> None:
         """Refuse contradictory options."""
@@ -161,21 +169,3 @@ class Layout:
         # Since STOMP 1.1 a header value may contain line feeds; here each header is one line.
         head = "".join(f"{one_line(name)}: {one_line(value)}\n" for name, value in message.headers.items())
         return (came and came[:-1] + b"\n") + head.encode() + b"\n" + body + b"\n"
-
-
-# The options of `Layout`.
-layout_options: Final = together(
-    flag("Output", "--headers", "-i", help="Print the headers, too."),
-    json_option("Print lines of JSON, which send --json can read."),
-    option(
-        "Output",
-        "--format",
-        "-F",
-        type=MessageFormat.parse,
-        metavar="FORMAT",
-        help=r"Print this for each message, for example '{id} {header:shop} {body}\n'. "
-        f"Fields: {', '.join(sorted([*FIELDS, *_BODIES]))}, header:NAME.",
-    ),
-    flag("Output", "--timestamps", help="Print when each message came, in UTC, before it."),
-    flag("Output", "--raw", help="Print control characters to a terminal as they are."),
-)

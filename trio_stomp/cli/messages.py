@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from trio_stomp.cli.options import Filter, Pairs
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
 from trio_stomp.cli.saved_contexts import is_object
 from trio_stomp.client import Message, OutgoingMessage, Subscription, is_passed_on, resent_body
@@ -27,18 +28,18 @@ __all__ = ["MessageFilter", "blocked_by", "from_line", "moved", "require_all", "
 class MessageFilter:
     """A filter on headers and body."""
 
-    match: tuple[tuple[str, str], ...] = ()
+    match: Pairs = ()
     grep: re.Pattern[bytes] | None = None
 
     @classmethod
-    def of(cls, match: tuple[tuple[str, str], ...], grep: str | None) -> MessageFilter:
-        """Return the filter for these arguments.
+    def of(cls, options: Filter) -> MessageFilter:
+        """Return the filter for these options.
 
         Raises:
-            CommandFailed: `grep` is not a regular expression.
+            CommandFailed: --grep is not a regular expression.
         """
         try:
-            return cls(match, None if grep is None else re.compile(grep.encode()))
+            return cls(options.match, None if options.grep is None else re.compile(options.grep.encode()))
         except re.error as error:
             raise InvalidUsage(f"invalid regular expression for --grep: {error}") from error
 

@@ -1,4 +1,4 @@
-"""``trio-stomp move``: move messages between destinations, in transactions, so that none is lost."""
+"""``trio-stomp move`` and ``purge``: move messages between destinations, or remove them, in transactions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import click
 
-from trio_stomp.cli.commands import command, flag, option, together
+from trio_stomp.cli.commands import Command, argument, flag, option, options
 from trio_stomp.cli.messages import MessageFilter, blocked_by, moved, room, take_batch
-from trio_stomp.cli.options import COUNT, SECONDS, Link, filter_options, gathered, header_option, link_of, link_options
-from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, run
-from trio_stomp.cli.terminal import Advance, counted, progress
+from trio_stomp.cli.options import COUNT, SECONDS, Connecting, Filter, Link, LinkOptions, Pairs, header_option
+from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop
+from trio_stomp.cli.terminal import Advance, can_ask, counted, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription, Transaction, TransactionState
 from trio_stomp.errors import (
     LocalProtocolError,
@@ -25,7 +24,7 @@ from trio_stomp.errors import (
     TransactionLost,
 )
 
-__all__ = ["Move", "move", "origin_of", "run_move", "selection_options"]
+__all__ = ["move", "origin_of", "purge"]
 
 logger: Final = logging.getLogger("trio_stomp.cli")
 
@@ -68,32 +67,46 @@ def failed_after(began: float, headers: Mapping[str, str]) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """The arguments and options of `move`, and of `purge`, which discards the messages instead."""
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which messages of a queue a command takes, and how many in one transaction."""
 
-    source: str
-    target: str | None = None
-    to_origin: bool = False
-    discard: bool = False
-    count: int | None
-    batch: int
-    idle: float
-    prefetch: int
-    match: tuple[tuple[str, str], ...] = ()
-    grep: str | None = None
-    header: tuple[tuple[str, str], ...] = ()
+    count: int | None = option(None, "Selection", "Take at most N messages.", "-n", type=COUNT, metavar="N")
+    batch: int = option(100, "Subscription", "Messages per transaction.", type=COUNT)
+    idle: float = option(2.0, "Selection", "Stop after this time without a message.", type=SECONDS)
+    filter: Filter = options(Filter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move(Connecting):
+    """Move messages from SOURCE to TARGET, for example out of a dead-letter queue.
+
+    Each batch is sent and acknowledged in one transaction, so that no message is lost when something fails. If the
+    broker's transactions are not atomic, a message may end up in both queues. A dead letter that comes back while this
+    runs stays.
+    """
+
+    source: str = argument("", required=True)
+    target: str | None = argument(None)
+    to_origin: bool = flag("Target", "Move each dead letter to where it was originally sent.")
+    selection: Selection = options(Selection)
+    header: Pairs = header_option("Target", "A header to set or replace.")
+    link: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Refuse contradictory arguments."""
-        if (self.target is not None) + self.to_origin + self.discard != 1:
+        if (self.target is not None) == self.to_origin:
             raise InvalidUsage("where to? Name a target, or pass --to-origin")
         if self.target == self.source:
             raise InvalidUsage("source and target are the same: it would never end")
 
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Move messages until none is left, or the first signal."""
+        await _run(self.source, self.selection, self, link, stop)
+
 
 class _Mover:
-    """Moves messages.
+    """Moves messages, or removes them.
 
     Attributes:
         moved: How many were moved: their transactions are committed.
@@ -103,13 +116,14 @@ class _Mover:
         failed_again: How many of those held were dead-lettered after the command had begun.
     """
 
-    def __init__(self, move: Move, stop: Stop, *, keep_on: bool) -> None:
+    def __init__(self, selection: Selection, move: Move | None, stop: Stop, *, keep_on: bool) -> None:
+        self._selection = selection
         self._move = move
         self._stop = stop
         self._keep_on = keep_on
-        self._selected = MessageFilter.of(move.match, move.grep)
+        self._filter = MessageFilter.of(selection.filter)
         # A smaller one could not fill a batch.
-        self.prefetch = max(move.prefetch, move.batch)
+        self.prefetch = max(selection.filter.prefetch, selection.batch)
         self.moved = 0
         self.held = 0
         self.uncertain = 0
@@ -120,7 +134,7 @@ class _Mover:
     def __str__(self) -> str:
         left = f", {self.held} left where they were" if self.held else ""
         perhaps = f", perhaps {self.uncertain} more" if self.uncertain else ""
-        done = "removed" if self._move.discard else "moved"
+        done = "removed" if self._move is None else "moved"
         return f"{counted(self.moved, 'message')} {done}{perhaps}{left}"
 
     async def run(self, client: Client, subscription: Subscription, advance: Advance) -> None:
@@ -133,9 +147,9 @@ class _Mover:
 
         Cancellation: the open transaction is aborted, and its messages stay where they were. COMMIT is waited for.
         """
-        move = self._move
+        selection = self._selection
         while batch := await take_batch(
-            subscription, room(move.batch, move.count, self.moved), move.idle, linger=_LINGER
+            subscription, room(selection.batch, selection.count, self.moved), selection.idle, linger=_LINGER
         ):
             try:
                 advance(await self._move_batch(client, batch))
@@ -150,20 +164,21 @@ class _Mover:
                 raise blocked_by(self.held)
 
     def _choose(self, message: Message) -> tuple[Message, OutgoingMessage | None] | None:
-        """Return a message and its copy to send, which purge has none of; None if it stays."""
-        if not self._selected.chooses(message):
+        """Return a message and its copy to send, if one is; None if the message stays."""
+        if not self._filter.chooses(message):
             return None
-        if self._move.discard:
+        move = self._move
+        if move is None:
             return message, None
         if failed_after(self._began, message.headers):
             # Moved once more, it would fail and come back without end.
             self.failed_again += 1
             return None
-        target = self._move.target or origin_of(message.headers, self._move.source)
+        target = move.target or origin_of(message.headers, move.source)
         if target is None:
             self.homeless += 1
             return None
-        return message, moved(message, target, self._move.header)
+        return message, moved(message, target, move.header)
 
     async def _move_batch(self, client: Client, batch: Sequence[Message]) -> int:
         chosen = list(filter(None, map(self._choose, batch)))
@@ -199,53 +214,62 @@ async def _send(transaction: Transaction, message: Message, copy: OutgoingMessag
         ) from error
 
 
-async def run_move(move: Move, link: Link, what: str, stop: Stop) -> None:
-    """Connect, and move until the end or a signal; print what was done in any case."""
-    mover = _Mover(move, stop, keep_on=bool(link.options.get("reconnect")))
+async def _run(source: str, selection: Selection, move: Move | None, link: Link, stop: Stop) -> None:
+    """Move messages, or remove them, until the end or the first signal; print what was done in any case."""
+    mover = _Mover(selection, move, stop, keep_on=bool(link.options.get("reconnect")))
+    what = "removing" if move is None else "moving"
     try:
-        async with link.connect() as client, client.subscribe(move.source, prefetch=mover.prefetch) as subscription:
-            with progress(what, move.count) as advance, stop.work():
+        async with link.connect() as client, client.subscribe(source, prefetch=mover.prefetch) as subscription:
+            with progress(what, selection.count) as advance, stop.work():
                 await mover.run(client, subscription, advance)
     finally:
         # Whatever happened, committed batches stay moved.
         click.echo(mover)
     if mover.homeless:
-        raise CommandFailed(
-            f"{counted(mover.homeless, 'message')} left in the queue, without a header that says where it came from"
-        )
+        left = counted(mover.homeless, "message")
+        raise CommandFailed(f"{left} left in the queue, without a header that says where it came from")
     if mover.failed_again:
-        again = counted(mover.failed_again, "message")
-        raise CommandFailed(
-            f"{again} left in the queue: failed again after this command began; correct the cause first"
-        )
+        left = counted(mover.failed_again, "message")
+        raise CommandFailed(f"{left} left in the queue: failed again after this command began; correct the cause first")
 
 
-# Which messages of a queue a command takes.
-selection_options: Final = together(
-    option("Selection", "--count", "-n", type=COUNT, metavar="N", help="Take at most N messages."),
-    option("Subscription", "--batch", type=COUNT, default=100, help="Messages per transaction."),
-    option("Selection", "--idle", type=SECONDS, default=2.0, help="Stop after this time without a message."),
-    filter_options,
-)
+@dataclass(frozen=True, kw_only=True)
+class Purge(Connecting):
+    """Remove the messages of QUEUE, those that no other consumer holds.
+
+    They are received and acknowledged in transactions, which every broker can do, so it also works for some of the
+    messages; trio-stomp move to another queue keeps them.
+    """
+
+    source: str = argument("", required=True, metavar="QUEUE")
+    yes: bool = flag("Confirmation", "Do not ask.", "-y")
+    selection: Selection = options(Selection)
+    link: LinkOptions = options(LinkOptions)
+
+    def check(self) -> None:
+        """Ask, unless told not to."""
+        if self.yes:
+            return
+        if not can_ask():
+            raise InvalidUsage("this removes messages; pass --yes to do it without being asked")
+        chosen = self.selection
+        is_some = chosen.filter.match or chosen.filter.grep or chosen.count
+        which = "the selected messages" if is_some else "the messages"
+        click.confirm(f"Remove {which} of {self.source}?", abort=True, err=True)
+
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Remove messages, in transactions."""
+        await _run(self.source, self.selection, None, link, stop)
 
 
-@command(
+move = Command(
+    Move,
     "trio-stomp move /queue/dlq /queue/orders --count 1",
     "trio-stomp move /queue/dlq --to-origin --match shop=7",
 )
-@click.argument("source")
-@click.argument("target", required=False)
-@flag("Target", "--to-origin", help="Move each dead letter to where it was originally sent.")
-@selection_options
-@header_option("Target", "A header to set or replace.")
-@link_options
-def move(context: click.Context) -> None:
-    """Move messages from SOURCE to TARGET, for example out of a dead-letter queue.
 
-    Each batch is sent and acknowledged in one transaction, so that no message is lost when something fails. If the
-    broker's transactions are not atomic, a message may end up in both queues. A dead letter that comes back while this
-    runs stays.
-    """
-    wanted = gathered(Move, context)
-    wanted.check()
-    run(partial(run_move, wanted, link_of(context), "moving"))
+purge = Command(
+    Purge,
+    "trio-stomp purge /queue/orders.test --yes",
+    "trio-stomp purge /queue/dlq --match shop=7 --grep tea --count 10",
+)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite, nan
 from pathlib import Path
-from typing import Final, TypeVar, get_args
+from typing import Final, get_args
 
 import click
 from click.core import ParameterSource
 
 from trio_stomp.brokers import ProfileName, profile_named
-from trio_stomp.cli.commands import Decorator, flag, option, together
+from trio_stomp.cli.commands import flag, gathered, option, options
 from trio_stomp.cli.passcodes import VARIABLE, find_passcode, prompt
-from trio_stomp.cli.running import CommandFailed, InvalidUsage
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
 from trio_stomp.cli.terminal import can_ask
 from trio_stomp.client import Client, ConnectOptions, connect, refuse_misspelled
@@ -29,25 +30,26 @@ __all__ = [
     "DEFAULT_URL",
     "FILE",
     "HEADERS",
+    "INPUT_FILE",
     "INTERVAL",
-    "IN_FLIGHT",
     "PAIRS",
     "RATE",
     "SECONDS",
+    "Connecting",
+    "ConnectionOptions",
+    "Filter",
     "Link",
     "LinkOptions",
-    "connection_options",
+    "Pairs",
+    "Until",
     "content_type_option",
-    "file_option",
-    "filter_options",
-    "gathered",
     "header_option",
+    "in_flight_option",
     "json_option",
     "link_of",
-    "link_options",
     "management_option",
+    "receipt_option",
     "text_option",
-    "until_options",
     "whole",
 ]
 
@@ -162,25 +164,15 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
 RATE: Final = _Number(min=0, min_open=True)
 COUNT: Final = whole(1)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-# For options that may be repeated.
+# An input that may be standard input.
+INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+# The values of options that may be repeated, and their attributes.
+Pairs = tuple[tuple[str, str], ...]
 HEADERS: Final[Mapping[str, object]] = {"type": header_of, "multiple": True, "metavar": "NAME:VALUE"}
 PAIRS: Final[Mapping[str, object]] = {"type": match_of, "multiple": True, "metavar": "NAME=VALUE"}
-IN_FLIGHT: Final[Mapping[str, object]] = {
-    "type": COUNT,
-    "default": 256,
-    "help": "How many messages may await confirmation.",
-}
 ACK_MODE: Final = click.Choice(["client-individual", "client", "auto"])
 
 # --- how to connect ---------------------------------------------------------------------------------------------------
-
-T = TypeVar("T")
-
-
-def gathered(kind: type[T], context: click.Context) -> T:
-    """Return the parameters of a command as a dataclass with fields of the same names; others have their defaults."""
-    names = inspect.signature(kind).parameters
-    return kind(**{name: value for name, value in context.params.items() if name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,26 +187,83 @@ class Link:
         return connect(self.urls, **self.options)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkOptions:
-    """The values of `connection_options`."""
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """How to connect."""
 
-    url: tuple[str, ...]
-    login: str | None
-    passcode_file: Path | None
-    ask_passcode: bool
-    vhost: str | None
-    ca: Path | None
-    cert: Path | None
-    key: Path | None
-    heart_beat: tuple[float, float] | None
-    stomp_version: tuple[str, ...]
-    profile: str | None
-    connect_timeout: float
-    connect_header: tuple[tuple[str, str], ...]
-    proxy: str | None
-    websocket_message_bytes: int | None
-    reconnect: bool
+    url: tuple[str, ...] = option(
+        (DEFAULT_URL,),
+        "Connection",
+        "The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Repeat it for failover.",
+        "-u",
+        type=_Urls(),
+        multiple=True,
+        show_default=DEFAULT_URL,
+        envvar="TRIO_STOMP_URL",
+        metavar="URL",
+    )
+    login: str | None = option(None, "Connection", "The user.", "-l", envvar="TRIO_STOMP_LOGIN", metavar="USER")
+    passcode_file: Path | None = option(
+        None,
+        "Connection",
+        f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
+        type=FILE,
+        envvar="TRIO_STOMP_PASSCODE_FILE",
+    )
+    ask_passcode: bool = flag("Connection", "Prompt for the passcode.", "-p")
+    vhost: str | None = option(
+        None, "Connection", "The virtual host, if the broker has them.", envvar="TRIO_STOMP_VHOST", metavar="NAME"
+    )
+    ca: Path | None = option(
+        None, "TLS", "Trust only the CAs in this file (PEM).", type=FILE, envvar="TRIO_STOMP_TLS_CA_FILE"
+    )
+    cert: Path | None = option(None, "TLS", "The client certificate (PEM).", type=FILE)
+    key: Path | None = option(None, "TLS", "The key of --cert, if in another file (PEM).", type=FILE)
+    heart_beat: tuple[float, float] | None = option(
+        None,
+        "Protocol",
+        "Heart-beat intervals in seconds, to offer and to request; 0 turns one off.  [default: 10,10]",
+        type=heart_beat_of,
+        envvar="TRIO_STOMP_HEART_BEAT",
+        metavar="SEND,RECEIVE",
+    )
+    stomp_version: tuple[str, ...] = option(
+        (),
+        "Protocol",
+        "The STOMP version to offer; draft, the early draft of 1.0, only alone.  [default: 1.0, 1.1 and 1.2]",
+        type=click.Choice(["1.0", "1.1", "1.2", "draft"]),
+        multiple=True,
+    )
+    profile: str | None = option(
+        None,
+        "Protocol",
+        "The kind of broker, if its server header does not identify it.",
+        type=click.Choice(get_args(ProfileName)),
+        envvar="TRIO_STOMP_PROFILE",
+    )
+    connect_timeout: float = option(
+        10.0,
+        "Connection",
+        "The time limit for connecting, for each broker.",
+        type=SECONDS,
+        envvar="TRIO_STOMP_CONNECT_TIMEOUT",
+    )
+    connect_header: Pairs = option((), "Protocol", "An additional header of CONNECT, such as client-id:me.", **HEADERS)
+    proxy: str | None = option(
+        None,
+        "Connection",
+        "Connect through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
+        envvar="TRIO_STOMP_PROXY",
+        metavar="URL",
+    )
+    websocket_message_bytes: int | None = option(
+        None,
+        "Protocol",
+        "Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
+        type=whole(4),
+        metavar="N",
+    )
+    reconnect: bool = flag("Connection", "Reconnect when the connection is lost.", envvar="TRIO_STOMP_RECONNECT")
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Return the passcode; see `find_passcode`."""
@@ -269,6 +318,30 @@ class LinkOptions:
         return options
 
 
+def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    # Without usable contexts there is nothing to complete; a command says why.
+    with suppress(CommandFailed):
+        return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkOptions:
+    """What `link_of` reads: how to connect, and a saved context."""
+
+    saved_context: str | None = option(
+        None,
+        "Connection",
+        "Connect as trio-stomp context add has saved it; options that are given come first.",
+        "--context",
+        "-c",
+        envvar="TRIO_STOMP_CONTEXT",
+        metavar="NAME",
+        shell_complete=_names_of_contexts,
+    )
+    connection: ConnectionOptions = options(ConnectionOptions)
+
+
 # Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
@@ -302,7 +375,7 @@ def link_of(context: click.Context) -> Link:
                 context.params[key] = _restored(context, parameter, saved[key], name)
         if not (is_other or context.params["ask_passcode"] or "passcode_file" in written):
             passcode = store.passcode_of(name)
-    given = gathered(LinkOptions, context)
+    given = gathered(ConnectionOptions, context)
     return Link(given.url, given.connect_options(given.passcode() if passcode is None else passcode))
 
 
@@ -323,155 +396,80 @@ def _tuples(value: object) -> object:
     return tuple(map(_tuples, value)) if is_array(value) else value
 
 
-def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    # Without usable contexts there is nothing to complete; a command says why.
-    with suppress(CommandFailed):
-        return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
-    return []
+class Connecting(ABC):
+    """A command that connects, as its `LinkOptions` say."""
+
+    def check(self) -> None:  # noqa: B027  # most commands have nothing to refuse
+        """Refuse contradictory arguments."""
+
+    def start(self, context: click.Context) -> None:
+        """Run the command. This may prompt for the passcode."""
+        self.check()
+        link = link_of(context)
+        # A saved context has changed what there is to gather.
+        run(partial(gathered(type(self), context).run, link))
+
+    @abstractmethod
+    async def run(self, link: Link, stop: Stop) -> ExitCode | None:
+        """Do what the command is for, and return the exit status; None means OK."""
 
 
-# --- the options ------------------------------------------------------------------------------------------------------
+# --- options that several commands have -------------------------------------------------------------------------------
 
-# Those of `LinkOptions`.
-connection_options: Final = together(
-    option(
+
+def management_option() -> str | None:
+    """The option ``--management``."""
+    return option(
+        None,
         "Connection",
-        "--url",
-        "-u",
-        type=_Urls(),
-        multiple=True,
-        default=(DEFAULT_URL,),
-        show_default=DEFAULT_URL,
-        envvar="TRIO_STOMP_URL",
+        "The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
+        envvar="TRIO_STOMP_MANAGEMENT",
         metavar="URL",
-        help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Repeat it for failover.",
-    ),
-    option("Connection", "--login", "-l", envvar="TRIO_STOMP_LOGIN", metavar="USER", help="The user."),
-    option(
-        "Connection",
-        "--passcode-file",
-        type=FILE,
-        envvar="TRIO_STOMP_PASSCODE_FILE",
-        help=f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
-    ),
-    flag("Connection", "--ask-passcode", "-p", help="Prompt for the passcode."),
-    option(
-        "Connection",
-        "--vhost",
-        envvar="TRIO_STOMP_VHOST",
-        metavar="NAME",
-        help="The virtual host, if the broker has them.",
-    ),
-    option("TLS", "--ca", envvar="TRIO_STOMP_TLS_CA_FILE", type=FILE, help="Trust only the CAs in this file (PEM)."),
-    option("TLS", "--cert", type=FILE, help="The client certificate (PEM)."),
-    option("TLS", "--key", type=FILE, help="The key of --cert, if in another file (PEM)."),
-    option(
-        "Protocol",
-        "--heart-beat",
-        envvar="TRIO_STOMP_HEART_BEAT",
-        type=heart_beat_of,
-        metavar="SEND,RECEIVE",
-        help="Heart-beat intervals in seconds, to offer and to request; 0 turns one off.  [default: 10,10]",
-    ),
-    option(
-        "Protocol",
-        "--stomp-version",
-        type=click.Choice(["1.0", "1.1", "1.2", "draft"]),
-        multiple=True,
-        help="The STOMP version to offer; draft, the early draft of 1.0, only alone.  [default: 1.0, 1.1 and 1.2]",
-    ),
-    option(
-        "Protocol",
-        "--profile",
-        envvar="TRIO_STOMP_PROFILE",
-        type=click.Choice(get_args(ProfileName)),
-        help="The kind of broker, if its server header does not identify it.",
-    ),
-    option(
-        "Connection",
-        "--connect-timeout",
-        envvar="TRIO_STOMP_CONNECT_TIMEOUT",
-        type=SECONDS,
-        default=10.0,
-        help="The time limit for connecting, for each broker.",
-    ),
-    option("Protocol", "--connect-header", **HEADERS, help="An additional header of CONNECT, such as client-id:me."),
-    option(
-        "Connection",
-        "--proxy",
-        envvar="TRIO_STOMP_PROXY",
-        metavar="URL",
-        help="Connect through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
-    ),
-    option(
-        "Protocol",
-        "--websocket-message-bytes",
-        type=whole(4),
-        metavar="N",
-        help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
-    ),
-    flag("Connection", "--reconnect", envvar="TRIO_STOMP_RECONNECT", help="Reconnect when the connection is lost."),
-)
-
-# What `link_of` reads: the options of `LinkOptions`, and a saved context.
-link_options: Final = together(
-    option(
-        "Connection",
-        "--context",
-        "-c",
-        "saved_context",
-        envvar="TRIO_STOMP_CONTEXT",
-        metavar="NAME",
-        shell_complete=_names_of_contexts,
-        help="Connect as trio-stomp context add has saved it; options that are given come first.",
-    ),
-    connection_options,
-)
-
-management_option: Final = option(
-    "Connection",
-    "--management",
-    envvar="TRIO_STOMP_MANAGEMENT",
-    metavar="URL",
-    help="The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
-)
-
-# When a command that receives messages stops.
-until_options: Final = together(
-    option("Selection", "--count", "-n", type=COUNT, metavar="N", help="Stop after N messages."),
-    option("Selection", "--timeout", "-w", type=SECONDS, help="Stop after this time without a message."),
-)
+    )
 
 
-def header_option(title: str, help_text: str) -> Decorator:
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """When a command that receives messages stops."""
+
+    count: int | None = option(None, "Selection", "Stop after N messages.", "-n", type=COUNT, metavar="N")
+    timeout: float | None = option(None, "Selection", "Stop after this time without a message.", "-w", type=SECONDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """How to choose among messages, and how many others may be held meanwhile."""
+
+    match: Pairs = option((), "Selection", "Only messages with this header.", "-m", **PAIRS)
+    grep: str | None = option(None, "Selection", "Only messages whose body matches.", "-g", metavar="REGEX")
+    prefetch: int = option(1000, "Subscription", "Messages in transit or held, at most.", type=COUNT)
+
+
+def in_flight_option(heading: str) -> int:
+    """The option ``--in-flight``, for a publisher."""
+    return option(256, heading, "How many messages may await confirmation.", type=COUNT)
+
+
+def receipt_option(heading: str, help_text: str) -> bool:
+    """The options ``--receipt`` and ``--no-receipt``."""
+    return option(True, heading, help_text, "--receipt/--no-receipt")  # noqa: FBT003  # it is a default
+
+
+def header_option(heading: str, help_text: str) -> Pairs:
     """The option ``--header``, for the headers of messages."""
-    return option(title, "--header", "-H", **HEADERS, help=help_text)
+    return option((), heading, help_text, "-H", **HEADERS)
 
 
-def content_type_option(title: str, help_text: str) -> Decorator:
+def content_type_option(heading: str, help_text: str) -> str | None:
     """The option ``--content-type``, for the bodies of messages."""
-    return option(title, "--content-type", "-t", metavar="TYPE", help=help_text)
+    return option(None, heading, help_text, "-t", metavar="TYPE")
 
 
-def json_option(help_text: str) -> Decorator:
+def json_option(help_text: str) -> bool:
     """The option ``--json`` for output."""
-    return flag("Output", "--json", "-j", "as_json", help=help_text)
+    return flag("Output", help_text, "--json", "-j")
 
 
-def file_option(*, multiple: bool) -> Decorator:
-    """The option ``--file``, for bodies to send."""
-    path = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
-    help_text = "Send this file; - means standard input."
-    return option("Input", "--file", "-f", multiple=multiple, type=path, help=help_text)
-
-
-text_option: Final = flag(
-    "Input", "--text", help="Send the input as text instead of bytes; JMS brokers distinguish them."
-)
-
-# How to choose among messages, and how many others may be held meanwhile.
-filter_options: Final = together(
-    option("Selection", "--match", "-m", **PAIRS, help="Only messages with this header."),
-    option("Selection", "--grep", "-g", metavar="REGEX", help="Only messages whose body matches."),
-    option("Subscription", "--prefetch", type=COUNT, default=1000, help="Messages in transit or held, at most."),
-)
+def text_option() -> bool:
+    """The option ``--text``, for bodies to send."""
+    return flag("Input", "Send the input as text instead of bytes; JMS brokers distinguish them.")

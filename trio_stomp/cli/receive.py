@@ -11,18 +11,10 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, option
+from trio_stomp.cli.commands import Command, argument, option, options
 from trio_stomp.cli.messages import require_all
-from trio_stomp.cli.options import (
-    PAIRS,
-    SECONDS,
-    Link,
-    gathered,
-    link_of,
-    link_options,
-    until_options,
-)
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.options import PAIRS, SECONDS, Connecting, Link, LinkOptions, Pairs, Until
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop
 from trio_stomp.cli.spool import spool_option, using_spool
 from trio_stomp.cli.terminal import Advance, counted, progress, say
 from trio_stomp.client import Client, Reconnect, connect
@@ -36,24 +28,64 @@ _IDLE: Final = 1.0
 _LARGEST_DELAY: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
-    """The arguments and options of `receive`."""
+@dataclass(frozen=True, kw_only=True)
+class Receive(Connecting):
+    """Receive the messages of DESTINATION into a spool, until Ctrl-C or SIGTERM.
 
-    destination: str
-    spool: str
-    option: tuple[tuple[str, str], ...]
-    spool_option: tuple[tuple[str, str], ...]
-    count: int | None
-    timeout: float | None
-    outage: float
+    A message is acknowledged when it is in the spool. A Spark query reads them with the options subscribe=DESTINATION,
+    spoolLocation=LOCATION and receivers=0, exactly once. Any number of these commands may share a spool.
+
+    It reconnects when the connection is lost, with or without --reconnect.
+    """
+
+    destination: str = argument("", required=True)
+    spool: str = option(
+        "",
+        "Spool",
+        "Where to: an absolute path, or a URI such as s3://bucket/spool.",
+        required=True,
+        metavar="LOCATION",
+    )
+    spool_option: Pairs = spool_option()
+    source_option: Pairs = option(
+        (),
+        "Spool",
+        "An option of the Spark source that concerns receiving, such as prefetch=500.",
+        "--option",
+        "-o",
+        **PAIRS,
+    )
+    until: Until = options(Until)
+    outage: float = option(
+        60.0,
+        "Connection",
+        "Fail after this time without the broker, or without a spool that can be written to.",
+        type=SECONDS,
+    )
+    link: LinkOptions = options(LinkOptions)
 
     def source_options(self) -> dict[str, str]:
         """The options of the Spark source."""
-        options = {"subscribe": self.destination, "spoolLocation": self.spool, **dict(self.option)}
+        options = {"subscribe": self.destination, "spoolLocation": self.spool, **dict(self.source_option)}
         if self.spool_option:
             options["spoolOptions"] = json.dumps(dict(self.spool_option))
         return options
+
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Receive, and say how many messages are in the spool."""
+        if self.until.count is None and self.until.timeout is None:
+            # Only a signal ends it in order.
+            stop.code = ExitCode.OK
+        with progress("receiving", self.until.count) as advance:
+            received = _Received(self, stop, advance)
+            try:
+                await _receive(self, link, received)
+            finally:
+                if received.shard:
+                    # Whatever happened, these are in the spool.
+                    click.echo(received)
+        if stop.signal is None:
+            require_all(received.rows, self.until.count)
 
 
 class _Reached:
@@ -84,7 +116,7 @@ class _Received:
         rows: How many rows are in the spool.
     """
 
-    def __init__(self, arguments: _Arguments, stop: Stop, advance: Advance) -> None:
+    def __init__(self, arguments: Receive, stop: Stop, advance: Advance) -> None:
         self._arguments = arguments
         self._stop = stop
         self._advance = advance
@@ -103,7 +135,7 @@ class _Received:
 
     def idle(self) -> None:
         """Nothing has come for a while."""
-        if self._arguments.timeout is not None and self._working is not None:
+        if self._arguments.until.timeout is not None and self._working is not None:
             self._working.cancel()
 
     @contextmanager
@@ -114,7 +146,7 @@ class _Received:
             yield
 
 
-async def _receive(arguments: _Arguments, link: Link, received: _Received) -> None:
+async def _receive(arguments: Receive, link: Link, received: _Received) -> None:
     with using_spool("receive"):
         from trio_stomp.spark import run_receiver  # noqa: PLC0415  # see using_spool
 
@@ -124,68 +156,17 @@ async def _receive(arguments: _Arguments, link: Link, received: _Received) -> No
                 connection=_Reached(link, arguments.outage),
                 report=received,
                 working=received.working,
-                idle=arguments.timeout or _IDLE,
-                max_rows=arguments.count,
+                idle=arguments.until.timeout or _IDLE,
+                max_rows=arguments.until.count,
             )
         except OperationTimeout as error:
             why = f"no acknowledgment was confirmed for {arguments.outage:g} s; the last messages may be redelivered"
             raise CommandFailed(why, ExitCode.NOT_CONFIRMED) from error
 
 
-@command(
+receive = Command(
+    Receive,
     "trio-stomp receive /queue/orders --spool /data/spool",
     "trio-stomp receive /queue/orders --spool s3://bucket/spool --timeout 5",
     "trio-stomp receive /queue/orders --spool /data/spool --option segmentFormat=parquet --option maxSpoolBytes=1g",
 )
-@click.argument("destination")
-@option(
-    "Spool",
-    "--spool",
-    required=True,
-    metavar="LOCATION",
-    help="Where to: an absolute path, or a URI such as s3://bucket/spool.",
-)
-@spool_option
-@option(
-    "Spool",
-    "--option",
-    "-o",
-    **PAIRS,
-    help="An option of the Spark source that concerns receiving, such as prefetch=500.",
-)
-@until_options
-@option(
-    "Connection",
-    "--outage",
-    type=SECONDS,
-    default=60.0,
-    help="Fail after this time without the broker, or without a spool that can be written to.",
-)
-@link_options
-def receive(context: click.Context) -> None:
-    """Receive the messages of DESTINATION into a spool, until Ctrl-C or SIGTERM.
-
-    A message is acknowledged when it is in the spool. A Spark query reads them with the options subscribe=DESTINATION,
-    spoolLocation=LOCATION and receivers=0, exactly once. Any number of these commands may share a spool.
-
-    It reconnects when the connection is lost, with or without --reconnect.
-    """
-    arguments = gathered(_Arguments, context)
-    link = link_of(context)
-
-    async def work(stop: Stop) -> None:
-        if arguments.count is None and arguments.timeout is None:
-            # Only a signal ends it in order.
-            stop.code = ExitCode.OK
-        with progress("receiving", arguments.count) as advance:
-            received = _Received(arguments, stop, advance)
-            try:
-                await _receive(arguments, link, received)
-            finally:
-                if received.shard:
-                    # Whatever happened, these are in the spool.
-                    click.echo(received)
-        if stop.signal is None:
-            require_all(received.rows, arguments.count)
-
-    run(work)

@@ -10,19 +10,11 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-import click
 
-from trio_stomp.cli.commands import command, flag, option
+from trio_stomp.cli.commands import Command, argument, flag, option, options
 from trio_stomp.cli.messages import require_all, room, take_batch
-from trio_stomp.cli.options import (
-    content_type_option,
-    gathered,
-    header_option,
-    link_of,
-    link_options,
-    until_options,
-)
-from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, report, run
+from trio_stomp.cli.options import Connecting, Link, LinkOptions, Pairs, Until, content_type_option, header_option
+from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, report
 from trio_stomp.cli.terminal import say
 from trio_stomp.client import Message, Subscription
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage
@@ -37,18 +29,29 @@ _SETTLING: Final = 2.0
 _STAYS: Final = "it stays in the queue"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """The arguments and options of `reply`."""
+@dataclass(frozen=True, kw_only=True)
+class Reply(Connecting):
+    """Answer the requests at DESTINATION, one after the other, until Ctrl-C.
 
-    destination: str
-    body: str | None = None
-    shell: str | None = None
-    echo: bool = False
-    header: tuple[tuple[str, str], ...] = ()
-    content_type: str | None = None
-    count: int | None = None
-    timeout: float | None = None
+    Each reply goes where the header reply-to of its request says, with the correlation-id of the request, as trio-stomp
+    request and the clients of most languages expect. A request is acknowledged when its reply is sent. If the command
+    of --shell fails, what it has printed is the reply, with the header exit-status.
+    """
+
+    destination: str = argument("", required=True)
+    body: str | None = argument(None)
+    shell: str | None = option(
+        None,
+        "Reply",
+        "Run this in the shell for each request: it reads the request, and what it prints is the reply.",
+        "-x",
+        metavar="COMMAND",
+    )
+    echo: bool = flag("Reply", "Reply with the request itself.")
+    header: Pairs = header_option("Reply", "A header of the replies.")
+    content_type: str | None = content_type_option("Reply", "The MIME type of the replies.")
+    until: Until = options(Until)
+    link: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Check that there is one way to make replies."""
@@ -90,54 +93,30 @@ class Reply:
             # The signal has canceled the work around it, too, and this raises.
             await anyio.lowlevel.checkpoint()
 
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Connect, and answer requests."""
+        async with link.connect() as client, client.subscribe(self.destination, prefetch=1) as requests:
+            say(f"answering requests at {self.destination}; press Ctrl-C to stop")
+            await self.serve(requests, stop)
+
     async def serve(self, requests: Subscription, stop: Stop) -> None:
         """Answer requests until the first signal, or until enough were answered or none comes in time."""
         answered = 0
         with stop.work():
-            while batch := await take_batch(requests, room(1, self.count, answered), self.timeout):
+            while batch := await take_batch(requests, room(1, self.until.count, answered), self.until.timeout):
                 await self.answer(batch[0], stop)
                 answered += 1
         if stop.signal is None:
-            require_all(answered, self.count, "requests")
+            require_all(answered, self.until.count, "requests")
 
 
 def _run(shell: str, body: bytes) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(shell, shell=True, input=body, stdout=subprocess.PIPE, check=False)  # noqa: S602  # the user's
 
 
-@command(
+reply = Command(
+    Reply,
     "trio-stomp reply /queue/health ok",
     "trio-stomp reply /queue/upper --shell 'tr a-z A-Z' --content-type text/plain",
     "trio-stomp reply /queue/ping --echo --count 10",
 )
-@click.argument("destination")
-@click.argument("body", required=False)
-@option(
-    "Reply",
-    "--shell",
-    "-x",
-    metavar="COMMAND",
-    help="Run this in the shell for each request: it reads the request, and what it prints is the reply.",
-)
-@flag("Reply", "--echo", help="Reply with the request itself.")
-@header_option("Reply", "A header of the replies.")
-@content_type_option("Reply", "The MIME type of the replies.")
-@until_options
-@link_options
-def reply(context: click.Context) -> None:
-    """Answer the requests at DESTINATION, one after the other, until Ctrl-C.
-
-    Each reply goes where the header reply-to of its request says, with the correlation-id of the request, as trio-stomp
-    request and the clients of most languages expect. A request is acknowledged when its reply is sent. If the command
-    of --shell fails, what it has printed is the reply, with the header exit-status.
-    """
-    arguments = gathered(Reply, context)
-    arguments.check()
-    link = link_of(context)
-
-    async def work(stop: Stop) -> None:
-        async with link.connect() as client, client.subscribe(arguments.destination, prefetch=1) as requests:
-            say(f"answering requests at {arguments.destination}; press Ctrl-C to stop")
-            await arguments.serve(requests, stop)
-
-    run(work)

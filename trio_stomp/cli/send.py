@@ -19,25 +19,27 @@ import anyio
 import click
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.cli.commands import command, flag, option
+from trio_stomp.cli.commands import Command, argument, flag, option, options
 from trio_stomp.cli.layouts import MessageFormat, now
 from trio_stomp.cli.message_input import LINE_END, STANDARD_INPUT, body_of, read_lines, read_whole
 from trio_stomp.cli.messages import from_line
 from trio_stomp.cli.options import (
     COUNT,
-    IN_FLIGHT,
+    INPUT_FILE,
     RATE,
     SECONDS,
+    Connecting,
+    Link,
+    LinkOptions,
+    Pairs,
     content_type_option,
-    file_option,
-    gathered,
     header_option,
-    link_of,
-    link_options,
+    in_flight_option,
+    receipt_option,
     text_option,
     whole,
 )
-from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, report, run
+from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, report
 from trio_stomp.cli.terminal import Advance, counted, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
 from trio_stomp.errors import LocalProtocolError
@@ -110,31 +112,55 @@ def delimiter_of(value: str | bytes) -> bytes:
     return delimiter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
-    """The arguments and options of `send`."""
+@dataclass(frozen=True, kw_only=True)
+class Send(Connecting):
+    """Send messages to DESTINATION.
 
-    destination: str | None
-    body: tuple[str, ...]
-    file: tuple[Path, ...]
-    lines: bool
-    delimiter: bytes
-    json_lines: bool
-    text: bool
-    header: tuple[tuple[str, str], ...]
-    content_type: str | None
-    persistent: bool
-    ttl: float | None
-    priority: int | None
-    delay: float | None
-    group: str | None
-    template: bool
-    count: int
-    rate: float | None
-    receipt: bool
-    in_flight: int
-    patience: float
-    empty: bool
+    Each BODY is a message of its own. Without BODY, messages are read from standard input or from files.
+    """
+
+    destination: str | None = argument(None)
+    body: tuple[str, ...] = argument((), nargs=-1)
+    file: tuple[Path, ...] = option(
+        (), "Input", "Send this file; - means standard input.", "-f", type=INPUT_FILE, multiple=True
+    )
+    lines: bool = flag("Input", "Send each input line as a message.")
+    json_lines: bool = flag(
+        "Input",
+        'Send each input line as a message: {"destination": ..., "headers": {...}, "body": ...}.',
+        "--json",
+        "--json-lines",
+        "-j",
+    )
+    text: bool = text_option()
+    delimiter: bytes = option(
+        LINE_END,
+        "Input",
+        r"What separates messages for --lines, such as ';' or '\0'.  [default: \n]",
+        "-d",
+        type=delimiter_of,
+        metavar="TEXT",
+        show_default=False,
+    )
+    empty: bool = flag("Input", "Send an empty message if standard input is empty.")
+    header: Pairs = header_option("Message", "A header of the message, such as shop:7.")
+    content_type: str | None = content_type_option("Message", "The MIME type of the body.")
+    persistent: bool = flag("Message", "Keep the messages when the broker restarts.")
+    ttl: float | None = option(None, "Message", "Expire the messages after this time.", type=SECONDS)
+    priority: int | None = option(
+        None, "Message", "The priority, 0 to 9; higher ones are delivered first.", type=whole(0), metavar="N"
+    )
+    delay: float | None = option(None, "Message", "Deliver the messages after this delay.", type=SECONDS)
+    group: str | None = option(
+        None, "Message", "The message group: one consumer receives all of it, in order.", metavar="NAME"
+    )
+    template: bool = flag("Message", "Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.")
+    count: int = option(1, "Pace", "Send each message N times.", "-n", type=COUNT, metavar="N")
+    rate: float | None = option(None, "Pace", "Send at most N messages per second.", "-r", type=RATE, metavar="N")
+    receipt: bool = receipt_option("Confirmation", "Wait until the broker confirms each message.")
+    in_flight: int = in_flight_option("Confirmation")
+    patience: float = option(30.0, "Confirmation", "Give up after this time without a confirmation.", type=SECONDS)
+    link: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Refuse contradictory arguments."""
@@ -147,8 +173,20 @@ class _Arguments:
         if self.lines and self.json_lines:
             raise InvalidUsage("use either --lines or --json")
 
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Send all messages, and say how many were sent."""
+        async with link.connect() as client:
+            sending = _Sending(client, self)
+            try:
+                await sending.run(stop)
+            finally:
+                if stop.signal is not None:
+                    report(f"interrupted; {sending}")
+            if stop.signal is None:
+                say(str(sending))
+
     @property
-    def options(self) -> SendOptions:
+    def send_options(self) -> SendOptions:
         """Return the options that depend on the broker."""
         return SendOptions(
             persistent=self.persistent, ttl=self.ttl, priority=self.priority, delay=self.delay, group=self.group
@@ -184,7 +222,7 @@ class _Arguments:
 
     def _message(self, body: bytes | str) -> OutgoingMessage:
         return OutgoingMessage(
-            self.destination or "", body, headers=self.header, content_type=self.content_type, **self.options
+            self.destination or "", body, headers=self.header, content_type=self.content_type, **self.send_options
         )
 
     def _json_message(self, line: bytes, claimed: AbstractSet[str]) -> OutgoingMessage:
@@ -192,7 +230,7 @@ class _Arguments:
         if self.content_type is not None:
             headers.append(("content-type", self.content_type))
         message = from_line(line, self.destination, headers, without=claimed)
-        return dataclasses.replace(message, **self.options)
+        return dataclasses.replace(message, **self.send_options)
 
 
 def _filled(message: OutgoingMessage, number: int) -> OutgoingMessage:
@@ -214,7 +252,7 @@ def _filled(message: OutgoingMessage, number: int) -> OutgoingMessage:
 class _Sending:
     """Sends all messages, and counts them."""
 
-    def __init__(self, client: Client, arguments: _Arguments) -> None:
+    def __init__(self, client: Client, arguments: Send) -> None:
         self._client = client
         self._arguments = arguments
         self._publisher: Publisher | None = None
@@ -234,7 +272,7 @@ class _Sending:
         """Send all messages. Those before one that cannot be read are sent, too."""
         client, arguments = self._client, self._arguments
         # Early, so that an unsupported option is reported before any input is read.
-        asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
+        asked = client.profile.dialect.send_headers(arguments.send_options or {}, time.time())
         batches = arguments.batches({name for name, _ in asked})
         is_typed = arguments.is_typed
         if is_typed:
@@ -286,76 +324,11 @@ def _ignore(_amount: int) -> None:
     """Show no progress."""
 
 
-@command(
+send = Command(
+    Send,
     'trio-stomp send /queue/orders "tea for two" "coffee for one"',
     "trio-stomp send /queue/orders --file order.json --content-type application/json --persistent",
     "trio-stomp send /queue/orders '{\"id\": {n}}' --template --count 100 --rate 10 -H id:{uuid}",
     "tail -f orders.log | trio-stomp send /queue/orders --lines --text",
     "trio-stomp subscribe /queue/a --json --timeout 2 | trio-stomp send /queue/b --json",
 )
-@click.argument("destination", required=False)
-@click.argument("body", nargs=-1)
-@file_option(multiple=True)
-@flag("Input", "--lines", help="Send each input line as a message.")
-@flag(
-    "Input",
-    "--json",
-    "--json-lines",
-    "-j",
-    "json_lines",
-    help='Send each input line as a message: {"destination": ..., "headers": {...}, "body": ...}.',
-)
-@text_option
-@option(
-    "Input",
-    "--delimiter",
-    "-d",
-    type=delimiter_of,
-    metavar="TEXT",
-    default="\\n",
-    help=r"What separates messages for --lines, such as ';' or '\0'.",
-)
-@flag("Input", "--empty", help="Send an empty message if standard input is empty.")
-@header_option("Message", "A header of the message, such as shop:7.")
-@content_type_option("Message", "The MIME type of the body.")
-@flag("Message", "--persistent", help="Keep the messages when the broker restarts.")
-@option("Message", "--ttl", type=SECONDS, help="Expire the messages after this time.")
-@option(
-    "Message",
-    "--priority",
-    type=whole(0),
-    metavar="N",
-    help="The priority, 0 to 9; higher ones are delivered first.",
-)
-@option("Message", "--delay", type=SECONDS, help="Deliver the messages after this delay.")
-@option("Message", "--group", metavar="NAME", help="The message group: one consumer receives all of it, in order.")
-@flag("Message", "--template", help="Fill in {n} (1, 2, ...), {time} (UTC) and {uuid} in bodies and headers.")
-@option("Pace", "--count", "-n", type=COUNT, default=1, metavar="N", help="Send each message N times.")
-@option("Pace", "--rate", "-r", type=RATE, metavar="N", help="Send at most N messages per second.")
-@option("Confirmation", "--receipt/--no-receipt", default=True, help="Wait until the broker confirms each message.")
-@option("Confirmation", "--in-flight", **IN_FLIGHT)
-@option(
-    "Confirmation", "--patience", type=SECONDS, default=30.0, help="Give up after this time without a confirmation."
-)
-@link_options
-def send(context: click.Context) -> None:
-    """Send messages to DESTINATION.
-
-    Each BODY is a message of its own. Without BODY, messages are read from standard input or from files.
-    """
-    arguments = gathered(_Arguments, context)
-    arguments.check()
-    link = link_of(context)
-
-    async def work(stop: Stop) -> None:
-        async with link.connect() as client:
-            sending = _Sending(client, arguments)
-            try:
-                await sending.run(stop)
-            finally:
-                if stop.signal is not None:
-                    report(f"interrupted; {sending}")
-            if stop.signal is None:
-                say(str(sending))
-
-    run(work)

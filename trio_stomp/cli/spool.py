@@ -10,12 +10,12 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from trio_stomp.cli.commands import command, flag, option
-from trio_stomp.cli.options import PAIRS, SECONDS, gathered, json_option
+from trio_stomp.cli.commands import Command, argument, flag, option
+from trio_stomp.cli.options import PAIRS, SECONDS, Pairs, json_option
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
 from trio_stomp.printable import one_line
 
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from trio_stomp.spark import CareReport
 
 __all__ = ["spool", "spool_option", "using_spool"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
-    """The arguments and options of `spool`."""
-
-    location: str
-    spool_option: tuple[tuple[str, str], ...]
-    verify: bool
-    set_aside: bool
-    clean: bool
-    delete_reads: float | None
-    as_json: bool
 
 
 @contextmanager
@@ -62,63 +49,58 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
         raise CommandFailed(str(error)) from error
 
 
-# The arguments of its file system.
-spool_option: Final = option(
-    "Spool",
-    "--spool-option",
-    **PAIRS,
-    help="An argument of the file system of the spool, such as endpoint_override=localhost:9000.",
-)
+def spool_option() -> Pairs:
+    """The option ``--spool-option``, for the file system of a spool."""
+    help_text = "An argument of the file system of the spool, such as endpoint_override=localhost:9000."
+    return option((), "Spool", help_text, **PAIRS)
 
 
-@command(
-    "trio-stomp spool /data/spool",
-    "trio-stomp spool s3://bucket/spool --verify --set-aside",
-    "trio-stomp spool /data/spool --clean --delete-reads 604800",
-)
-@click.argument("location")
-@spool_option
-@flag("Spool", "--verify", help="Read all segments. Without it, only their sizes are looked at.")
-@flag(
-    "Changes",
-    "--set-aside",
-    help="Move damaged segments to another folder. A query then needs failOnDataLoss=false, and counts their rows.",
-)
-@flag("Changes", "--clean", help="Delete half-written files of processes that have ended.")
-@option(
-    "Changes",
-    "--delete-reads",
-    type=SECONDS,
-    help="Delete the rows of batch reads that were complete this long ago. No DataFrame may need them any more.",
-)
-@json_option("Print a line of JSON for each part.")
-def spool(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Spool:
     """Show what the spool at LOCATION has, and what is damaged in it.
 
     Nothing is changed without an option that says so. Damaged segments are set aside only while no query reads the
     spool. The exit status is 1 if there is damage that was not set aside.
     """
-    arguments = gathered(_Arguments, context)
-    parts = left = 0
-    with using_spool("spool", ExitCode.NOT_CONNECTED):
-        from trio_stomp.spark import care  # noqa: PLC0415  # see using_spool
 
-        for found in care(
-            arguments.location,
-            dict(arguments.spool_option),
-            verify=arguments.verify,
-            set_aside=arguments.set_aside,
-            clean=arguments.clean,
-            reads_older_than=arguments.delete_reads,
-        ):
-            click.echo(json.dumps(dataclasses.asdict(found)) if arguments.as_json else _text_of(found))
-            parts += 1
-            left += len(found.damaged.keys() - set(found.set_aside))
-    if not parts:
-        raise CommandFailed(f"there is no spool in {one_line(arguments.location)}")
-    if left:
-        how = "restore them from a backup, or run the command again with --set-aside"
-        raise CommandFailed(f"{left} damaged segments; {how}")
+    location: str = argument("", required=True)
+    spool_option: Pairs = spool_option()
+    verify: bool = flag("Spool", "Read all segments. Without it, only their sizes are looked at.")
+    set_aside: bool = flag(
+        "Changes",
+        "Move damaged segments to another folder. A query then needs failOnDataLoss=false, and counts their rows.",
+    )
+    clean: bool = flag("Changes", "Delete half-written files of processes that have ended.")
+    delete_reads: float | None = option(
+        None,
+        "Changes",
+        "Delete the rows of batch reads that were complete this long ago. No DataFrame may need them any more.",
+        type=SECONDS,
+    )
+    as_json: bool = json_option("Print a line of JSON for each part.")
+
+    def start(self, _context: click.Context) -> None:
+        """Look, and change what the options say."""
+        parts = left = 0
+        with using_spool("spool", ExitCode.NOT_CONNECTED):
+            from trio_stomp.spark import care  # noqa: PLC0415  # see using_spool
+
+            for found in care(
+                self.location,
+                dict(self.spool_option),
+                verify=self.verify,
+                set_aside=self.set_aside,
+                clean=self.clean,
+                reads_older_than=self.delete_reads,
+            ):
+                click.echo(json.dumps(dataclasses.asdict(found)) if self.as_json else _text_of(found))
+                parts += 1
+                left += len(found.damaged.keys() - set(found.set_aside))
+        if not parts:
+            raise CommandFailed(f"there is no spool in {one_line(self.location)}")
+        if left:
+            how = "restore them from a backup, or run the command again with --set-aside"
+            raise CommandFailed(f"{left} damaged segments; {how}")
 
 
 def _text_of(found: CareReport) -> str:
@@ -131,3 +113,11 @@ def _text_of(found: CareReport) -> str:
     if found.reads:
         lines.append(f"    {found.reads} batch reads deleted")
     return "\n".join(lines)
+
+
+spool = Command(
+    Spool,
+    "trio-stomp spool /data/spool",
+    "trio-stomp spool s3://bucket/spool --verify --set-aside",
+    "trio-stomp spool /data/spool --clean --delete-reads 604800",
+)

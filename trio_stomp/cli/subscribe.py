@@ -12,25 +12,17 @@ from typing import Final
 import anyio
 import click
 
-from trio_stomp.cli.commands import command, flag, option
-from trio_stomp.cli.layouts import Layout, layout_options
+from trio_stomp.cli.commands import Command, argument, flag, option, options
+from trio_stomp.cli.layouts import Layout
 from trio_stomp.cli.messages import MessageFilter, blocked_by, require_all, room, take_batch
-from trio_stomp.cli.options import (
-    ACK_MODE,
-    HEADERS,
-    filter_options,
-    gathered,
-    link_of,
-    link_options,
-    until_options,
-)
-from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop, run
+from trio_stomp.cli.options import ACK_MODE, HEADERS, Connecting, Filter, Link, LinkOptions, Pairs, Until
+from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import AckMode
 
-__all__ = ["subscribe"]
+__all__ = ["subscribe", "tail"]
 
 # Messages per write, because each write needs a thread.
 _BATCH: Final = 256
@@ -39,23 +31,37 @@ _BATCH: Final = 256
 _SETTLING: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
-    """The arguments and options of `subscribe`."""
+@dataclass(frozen=True, kw_only=True)
+class Subscribe(Connecting):
+    """Print the messages of DESTINATION as they arrive, until Ctrl-C.
 
-    destination: str
-    count: int | None
-    timeout: float | None
-    match: tuple[tuple[str, str], ...]
-    grep: str | None
-    output: Path | None
-    selector: str | None
-    peek: bool
-    browse: bool
-    ack: str | None
-    prefetch: int
-    durable: str | None
-    subscribe_header: tuple[tuple[str, str], ...]
+    Printed messages are acknowledged, which removes them from their queue, except with --peek or --browse. Messages
+    that --match or --grep filter out return to the queue in the end.
+    """
+
+    destination: str = argument("", required=True)
+    until: Until = options(Until)
+    filter: Filter = options(Filter)
+    selector: str | None = option(
+        None, "Selection", "A filter for the broker, where it supports selectors.", metavar="SQL"
+    )
+    peek: bool = flag("Subscription", "Acknowledge nothing: all messages return to the queue.")
+    browse: bool = flag("Subscription", "Print the messages in a queue without removing them, then stop.")
+    ack: str | None = option(
+        None, "Subscription", "The ack mode.  [default: auto for /topic/, else client-individual]", type=ACK_MODE
+    )
+    durable: str | None = option(None, "Subscription", "Use the durable subscription of this name.", metavar="NAME")
+    subscribe_header: Pairs = option((), "Subscription", "An additional header of SUBSCRIBE.", **HEADERS)
+    output: Path | None = option(
+        None,
+        "Output",
+        "Write each body to a file of its own in this folder, and print the names of the files.",
+        "-o",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    )
+    layout: Layout = options(Layout)
+    link: LinkOptions = options(LinkOptions)
 
     @property
     def ack_mode(self) -> str:
@@ -68,21 +74,28 @@ class _Arguments:
     def _is_topic(self) -> bool:
         return self.destination.startswith("/topic/")
 
-    def filter(self, layout: Layout) -> MessageFilter:
-        """Return the filter for the messages to print; refuse contradictory arguments."""
-        chosen = MessageFilter.of(self.match, self.grep)
-        if self.output is not None and layout != Layout():
+    @property
+    def _leaves_some(self) -> bool:
+        """Whether only some of the messages are printed."""
+        return bool(self.peek or self.filter.match or self.filter.grep is not None)
+
+    def check(self) -> None:
+        """Refuse contradictory arguments."""
+        self.layout.check()
+        MessageFilter.of(self.filter)
+        if self.output is not None and self.layout != Layout():
             raise InvalidUsage("--output writes bodies to files, so it excludes the options for printing")
         if self.browse and (self.ack is not None or self.peek):
             raise InvalidUsage("--browse removes nothing, so it cannot be combined with --ack or --peek")
-        if self.ack == "client" and (chosen or self.peek):
+        if self.ack == "client" and self._leaves_some:
             msg = "--ack client acknowledges all earlier messages, so it excludes --match, --grep and --peek"
             raise InvalidUsage(msg)
-        return chosen
+        # What cannot be printed should not be received.
+        Output()
 
     def open(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
         """Subscribe; refuse what would lose messages that are not printed."""
-        leaves_some = self.peek or self.match or self.grep is not None or self.count is not None
+        leaves_some = self._leaves_some or self.until.count is not None
         if self.ack == "auto" and leaves_some and client.profile.acknowledges and not self._is_topic:
             msg = (
                 "--ack auto takes messages off their queue before they are printed, so it excludes --match, --grep, "
@@ -92,23 +105,28 @@ class _Arguments:
         return client.subscribe(
             self.destination,
             ack=AckMode.of(self.ack_mode),
-            prefetch=self.prefetch,
+            prefetch=self.filter.prefetch,
             headers=self.subscribe_header,
             selector=self.selector,
             durable=self.durable,
             browse=self.browse,
         )
 
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Print messages until there were enough, or the first signal."""
+        async with link.connect() as client, self.open(client) as subscription:
+            say(f"subscribed to {self.destination}; press Ctrl-C to stop")
+            with stop.work():
+                await _Printer(self).run(subscription, stop)
+
 
 class _Printer:
     """Prints messages, and acknowledges each after printing it."""
 
-    def __init__(self, arguments: _Arguments, layout: Layout, output: Output) -> None:
+    def __init__(self, arguments: Subscribe) -> None:
         self._arguments = arguments
-        layout.check()
-        self._chosen = arguments.filter(layout)
-        self._layout = layout
-        self._output = output
+        self._chosen = MessageFilter.of(arguments.filter)
+        self._output = Output()
         self._settles = arguments.ack_mode != "auto"
         self._number = 0
         self._printed = 0
@@ -118,14 +136,15 @@ class _Printer:
     async def run(self, subscription: Subscription, stop: Stop) -> None:
         """Print messages until the count is reached, or none arrives in time."""
         arguments = self._arguments
-        while batch := await take_batch(subscription, room(_BATCH, arguments.count, self._printed), arguments.timeout):
+        count, timeout = arguments.until.count, arguments.until.timeout
+        while batch := await take_batch(subscription, room(_BATCH, count, self._printed), timeout):
             await self._print(subscription, batch, stop)
-            if self._settles and subscription.statistics().unsettled >= arguments.prefetch:
+            if self._settles and subscription.statistics().unsettled >= arguments.filter.prefetch:
                 if arguments.peek and not self._chosen:
                     break
                 raise blocked_by(self._held)
         if not (arguments.peek or arguments.browse):
-            require_all(self._printed, arguments.count)
+            require_all(self._printed, count)
 
     async def _print(self, subscription: Subscription, batch: Sequence[Message], stop: Stop) -> None:
         chosen = [message for message in batch if self._chosen.chooses(message)]
@@ -134,7 +153,7 @@ class _Printer:
             if chosen:
                 if self._arguments.output is None:
                     terminal = self._output.is_terminal
-                    lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
+                    lines = [self._arguments.layout.show(message, for_terminal=terminal) for message in chosen]
                 else:
                     lines = await anyio.to_thread.run_sync(self._save, self._arguments.output, chosen)
                 await self._output.write(b"".join(lines))
@@ -184,48 +203,11 @@ class _Printer:
                 return path
 
 
-@command(
+subscribe = tail = Command(
+    Subscribe,
     "trio-stomp subscribe /queue/orders --peek --count 10",
     "trio-stomp tail /topic/prices --headers --match shop=7 --grep tea",
     r"trio-stomp subscribe /queue/orders --format '{id} {header:shop} {body}\n'",
     "trio-stomp subscribe /queue/orders --json > orders.jsonl",
     "trio-stomp subscribe /queue/reports --output reports --count 10",
 )
-@click.argument("destination")
-@until_options
-@filter_options
-@option("Selection", "--selector", metavar="SQL", help="A filter for the broker, where it supports selectors.")
-@flag("Subscription", "--peek", help="Acknowledge nothing: all messages return to the queue.")
-@flag("Subscription", "--browse", help="Print the messages in a queue without removing them, then stop.")
-@option(
-    "Subscription", "--ack", type=ACK_MODE, help="The ack mode.  [default: auto for /topic/, else client-individual]"
-)
-@option("Subscription", "--durable", metavar="NAME", help="Use the durable subscription of this name.")
-@option("Subscription", "--subscribe-header", **HEADERS, help="An additional header of SUBSCRIBE.")
-@option(
-    "Output",
-    "--output",
-    "-o",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write each body to a file of its own in this folder, and print the names of the files.",
-)
-@layout_options
-@link_options
-def subscribe(context: click.Context) -> None:
-    """Print the messages of DESTINATION as they arrive, until Ctrl-C.
-
-    Printed messages are acknowledged, which removes them from their queue, except with --peek or --browse. Messages
-    that --match or --grep filter out return to the queue in the end.
-    """
-    arguments, layout = gathered(_Arguments, context), gathered(Layout, context)
-    printer = _Printer(arguments, layout, Output())
-    link = link_of(context)
-
-    async def work(stop: Stop) -> None:
-        async with link.connect() as client, arguments.open(client) as subscription:
-            say(f"subscribed to {arguments.destination}; press Ctrl-C to stop")
-            with stop.work():
-                await printer.run(subscription, stop)
-
-    run(work)

@@ -7,9 +7,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,16 +17,16 @@ import anyio
 import click
 from rich.cells import cell_len, set_cell_size
 
-from trio_stomp.cli.commands import command, flag, option
+from trio_stomp.cli.commands import Command, argument, flag, option, options
 from trio_stomp.cli.management import Management, Queue, is_chosen
 from trio_stomp.cli.options import (
     PAIRS,
     SECONDS,
+    Connecting,
     Link,
-    gathered,
+    LinkOptions,
+    Pairs,
     json_option,
-    link_of,
-    link_options,
     management_option,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
@@ -40,20 +40,6 @@ if TYPE_CHECKING:
     from trio_stomp.spark import DestinationStatus, ReceiverStatus
 
 __all__ = ["ConnectionView", "QueueView", "Shown", "SpoolView", "top"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arguments:
-    """The arguments and options of `top`."""
-
-    queue: tuple[str, ...]
-    management: str | None
-    spool: str | None
-    spool_option: tuple[tuple[str, str], ...]
-    sort: str
-    interval: float
-    once: bool
-    as_json: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,16 +269,6 @@ class SpoolView:
         )
 
 
-@asynccontextmanager
-async def _open_broker_view(arguments: _Arguments, link: Link) -> AsyncGenerator[View]:
-    # Queues are those of the management interface.
-    if arguments.management is not None or arguments.queue:
-        yield QueueView(Management.beside(link, arguments.management), arguments.queue, arguments.sort)
-        return
-    async with link.connect() as client:
-        yield ConnectionView(client)
-
-
 def _drawn(shown: Shown, note: str, *, redraws: bool, again: bool) -> str:
     """A look and a note below it: in place of the one before, or after it."""
     width, height = shutil.get_terminal_size()
@@ -306,69 +282,74 @@ def _drawn(shown: Shown, note: str, *, redraws: bool, again: bool) -> str:
     return ("\n" if again else "") + "".join(f"{line}\n" for line in lines)
 
 
-async def _watch(view: View, output: Output, arguments: _Arguments) -> None:
-    """Look again and again. The first look must not fail."""
-    is_dumb = os.environ.get("TERM") == "dumb"
-    redraws = output.is_terminal and not (arguments.as_json or arguments.once or is_dumb)
-    shown, note, again = await view.look(), "", False
-    while True:
-        # The escapes of JSON replace all characters that a terminal might obey.
-        line = f"{json.dumps(shown.data)}\n" if arguments.as_json else ""
-        text = line or _drawn(shown, note, redraws=redraws, again=again)
-        await output.write(text.encode(errors="replace"))
-        if arguments.once:
-            return
-        again, note = True, ""
-        await anyio.sleep(arguments.interval)
-        try:
-            shown = await view.look()
-        except CommandFailed as error:
-            if error.code is not ExitCode.NOT_CONNECTED:
-                raise
-            # A broker that is started again comes back.
-            note = str(error)
-
-
-@command(
-    "trio-stomp top --management http://localhost:15672 --login guest --ask-passcode",
-    "trio-stomp top 'orders.*' --management http://localhost:8161 --sort in",
-    "trio-stomp top --management http://localhost:15672 --once --json",
-    "trio-stomp top --reconnect",
-    "trio-stomp top --spool s3://bucket/spool",
-)
-@click.argument("queue", nargs=-1)
-@management_option
-@option("View", "--spool", metavar="LOCATION", help="Watch this spool: its receivers, and the rows in it.")
-@option("View", "--spool-option", **PAIRS, help="An argument of the file system of the spool.")
-@option("View", "--sort", type=click.Choice(list(_SORTS)), default="ready", help="The column to sort by.")
-@option("View", "--interval", type=SECONDS, default=2.0, help="Look again after this time.")
-@flag("View", "--once", help="Look once.")
-@json_option("Print each look as one line of JSON.")
-@link_options
-def top(context: click.Context) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Top(Connecting):
     """Watch the queues of a broker until Ctrl-C: their messages, consumers and rates.
 
     The queues come from the management interface of RabbitMQ, or from Jolokia of ActiveMQ Classic and Artemis. QUEUE is
     a name, or a pattern with * and ?; without any, all queues are shown. Without --management, it connects by STOMP and
     shows the statistics of that connection. With --spool, it shows the receivers of a spool and connects to no broker.
     """
-    opened: AbstractAsyncContextManager[View]
-    arguments = gathered(_Arguments, context)
-    if arguments.spool is None:
-        link = link_of(context)
-        # A saved context has changed what there is to gather.
-        arguments = gathered(_Arguments, context)
-        opened = _open_broker_view(arguments, link)
-    elif arguments.queue:
-        raise InvalidUsage("--spool shows no queues of a broker, so it excludes QUEUE")
-    else:
-        opened = nullcontext(SpoolView(arguments.spool, dict(arguments.spool_option)))
 
-    async def work(stop: Stop) -> None:
+    queue: tuple[str, ...] = argument((), nargs=-1)
+    management: str | None = management_option()
+    spool: str | None = option(None, "View", "Watch this spool: its receivers, and the rows in it.", metavar="LOCATION")
+    spool_option: Pairs = option((), "View", "An argument of the file system of the spool.", **PAIRS)
+    sort: str = option("ready", "View", "The column to sort by.", type=click.Choice(list(_SORTS)))
+    interval: float = option(2.0, "View", "Look again after this time.", type=SECONDS)
+    once: bool = flag("View", "Look once.")
+    as_json: bool = json_option("Print each look as one line of JSON.")
+    link: LinkOptions = options(LinkOptions)
+
+    def start(self, context: click.Context) -> None:
+        """Run the command. A spool needs no broker."""
+        if self.spool is None:
+            super().start(context)
+        elif self.queue:
+            raise InvalidUsage("--spool shows no queues of a broker, so it excludes QUEUE")
+        else:
+            run(partial(self._watch, SpoolView(self.spool, dict(self.spool_option))))
+
+    async def run(self, link: Link, stop: Stop) -> None:
+        """Watch queues, which are those of the management interface, or else the connection."""
         stop.code = ExitCode.OK
-        output = Output()
-        async with opened as view:
-            with stop.work():
-                await _watch(view, output, arguments)
+        if self.management is not None or self.queue:
+            await self._watch(QueueView(Management.beside(link, self.management), self.queue, self.sort), stop)
+            return
+        async with link.connect() as client:
+            await self._watch(ConnectionView(client), stop)
 
-    run(work)
+    async def _watch(self, view: View, stop: Stop) -> None:
+        """Look again and again, until the first signal. The first look must not fail."""
+        stop.code = ExitCode.OK
+        with stop.work():
+            output = Output()
+            is_dumb = os.environ.get("TERM") == "dumb"
+            redraws = output.is_terminal and not (self.as_json or self.once or is_dumb)
+            shown, note, again = await view.look(), "", False
+            while True:
+                # The escapes of JSON replace all characters that a terminal might obey.
+                line = f"{json.dumps(shown.data)}\n" if self.as_json else ""
+                text = line or _drawn(shown, note, redraws=redraws, again=again)
+                await output.write(text.encode(errors="replace"))
+                if self.once:
+                    return
+                again, note = True, ""
+                await anyio.sleep(self.interval)
+                try:
+                    shown = await view.look()
+                except CommandFailed as error:
+                    if error.code is not ExitCode.NOT_CONNECTED:
+                        raise
+                    # A broker that is started again comes back.
+                    note = str(error)
+
+
+top = Command(
+    Top,
+    "trio-stomp top --management http://localhost:15672 --login guest --ask-passcode",
+    "trio-stomp top 'orders.*' --management http://localhost:8161 --sort in",
+    "trio-stomp top --management http://localhost:15672 --once --json",
+    "trio-stomp top --reconnect",
+    "trio-stomp top --spool s3://bucket/spool",
+)
