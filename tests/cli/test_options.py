@@ -14,8 +14,7 @@ from tests.cli.exit_code import ExitCode
 from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.commands import gathered, parameters_of
-from trio_stomp.cli.options import DEFAULT_URL, ConnectionOptions, LinkOptions
-from trio_stomp.cli.passcodes import VARIABLE, find_passcode
+from trio_stomp.cli.options import DEFAULT_URL, VARIABLE, ConnectionOptions, LinkOptions
 from trio_stomp.cli.running import CommandFailed
 from trio_stomp.session import Settings
 
@@ -158,15 +157,9 @@ def sources(
     login: str | None = None,
     terminal: bool = True,
 ) -> Callable[[], str | None]:
-    return partial(
-        find_passcode,
-        asked_for=asked_for,
-        file=file,
-        urls=(url,),
-        environment={} if variable is None else {VARIABLE: variable},
-        login=login,
-        ask=(lambda text: f"answer to {text!r}") if terminal else None,
-    )
+    options = ConnectionOptions(ask_passcode=asked_for, passcode_file=file, url=(url,), login=login)
+    environment = {} if variable is None else {VARIABLE: variable}
+    return partial(options.passcode, environment, ask=(lambda text: f"answer to {text!r}") if terminal else None)
 
 
 def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:

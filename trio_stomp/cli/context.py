@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from trio_stomp.cli.commands import Command, CommandGroup, argument, option, options, verbose_option
 from trio_stomp.cli.options import ConnectionOptions, json_option, management_option
-from trio_stomp.cli.passcodes import holds_passcode
+from trio_stomp.cli.passcodes import holds_passcode, prompter
 from trio_stomp.cli.running import InvalidUsage
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, is_array, keyring
 from trio_stomp.client import ConnectOptions
@@ -88,7 +88,7 @@ class Add:
             raise InvalidUsage(why)
         # Refuses what cannot be connected to.
         Settings.of(given.url, ConnectOptions(proxy=given.proxy))
-        passcode = given.passcode() if given.ask_passcode else None
+        passcode = given.passcode(ask=prompter()) if given.ask_passcode else None
         default = PasscodePlace.FILE if keyring() is None else PasscodePlace.KEYRING
         place = PasscodePlace(self.passcode_store or default)
         ContextStore.of_user().add(self.name, _given(context), passcode, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +18,9 @@ from click.core import ParameterSource
 
 from trio_stomp.brokers import ProfileName, profile_named
 from trio_stomp.cli.commands import flag, gathered, option, options
-from trio_stomp.cli.passcodes import VARIABLE, find_passcode, prompt
+from trio_stomp.cli.passcodes import holds_passcode, lines_of, login_of, prompter
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
-from trio_stomp.cli.terminal import can_ask
 from trio_stomp.client import Client, ConnectOptions, connect, refuse_misspelled
 
 __all__ = [
@@ -35,6 +34,7 @@ __all__ = [
     "PAIRS",
     "RATE",
     "SECONDS",
+    "VARIABLE",
     "Connecting",
     "ConnectionOptions",
     "Filter",
@@ -54,6 +54,8 @@ __all__ = [
 ]
 
 DEFAULT_URL: Final = "stomp://localhost:61613"
+
+VARIABLE: Final = "TRIO_STOMP_PASSCODE"
 
 _TLS_SCHEMES: Final = ("stomps:", "wss:")
 
@@ -265,16 +267,34 @@ class ConnectionOptions:
     )
     reconnect: bool = flag("Connection", "Reconnect when the connection is lost.", envvar="TRIO_STOMP_RECONNECT")
 
-    def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the passcode; see `find_passcode`."""
-        return find_passcode(
-            asked_for=self.ask_passcode,
-            file=self.passcode_file,
-            urls=self.url,
-            environment=environment,
-            login=self.login,
-            ask=prompt if can_ask() else None,
-        )
+    def passcode(
+        self, environment: Mapping[str, str] = os.environ, *, ask: Callable[[str], str] | None = None
+    ) -> str | None:
+        """Return the passcode; None if a URL contains it, or there is none.
+
+        There is no option for it: the arguments of a process are visible to other users, and shells record them.
+
+        Args:
+            environment: The variables.
+            ask: Prompts for it; None if there is no terminal. A user without a passcode elsewhere is asked, too.
+        """
+        users = [each for each in (self.login, *map(login_of, self.url)) if each is not None]
+        if self.ask_passcode:
+            if ask is None:
+                raise InvalidUsage(f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}")
+        elif self.passcode_file is not None:
+            first, *_ = lines_of(self.passcode_file, "the passcode file ")
+            if not first.strip():
+                raise InvalidUsage(f"the passcode file {self.passcode_file}: its first line is empty")
+            return first
+        elif any(map(holds_passcode, self.url)):
+            return None
+        elif environment.get(VARIABLE):
+            return environment[VARIABLE]
+        elif ask is None or not users:
+            return None
+        user = next(filter(None, users), None)
+        return ask("Passcode" if user is None else f"Passcode of {user}")
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context for these options; None means Python's default, or no TLS."""
@@ -376,7 +396,9 @@ def link_of(context: click.Context) -> Link:
         if not (is_other or context.params["ask_passcode"] or "passcode_file" in written):
             passcode = store.passcode_of(name)
     given = gathered(ConnectionOptions, context)
-    return Link(given.url, given.connect_options(given.passcode() if passcode is None else passcode))
+    if passcode is None:
+        passcode = given.passcode(ask=prompter())
+    return Link(given.url, given.connect_options(passcode))
 
 
 def _restored(context: click.Context, parameter: click.Parameter, value: object, name: str) -> object:

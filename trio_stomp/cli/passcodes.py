@@ -1,54 +1,17 @@
-"""Where the passcode comes from: a prompt, a file, the URL or the environment.
-
-There is no option for it: the arguments of a process are visible to other users, and shells record them.
-"""
+"""Passcodes: in a file, in a URL, or asked for."""
 
 from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from trio_stomp.cli.running import InvalidUsage, terminable
+from trio_stomp.cli.terminal import can_ask
 
-__all__ = ["VARIABLE", "find_passcode", "holds_passcode", "lines_of", "prompt"]
-
-VARIABLE: Final = "TRIO_STOMP_PASSCODE"
-
-
-def find_passcode(
-    *,
-    asked_for: bool,
-    file: Path | None,
-    urls: Sequence[str],
-    environment: Mapping[str, str],
-    login: str | None,
-    ask: Callable[[str], str] | None,
-) -> str | None:
-    """Return the passcode to pass to `connect`; None if a URL contains it, or there is none.
-
-    Without one elsewhere, a user who is named is asked for it, if there is a terminal: `ask` is None without.
-    """
-    logins = [each for each in (login, *(parts.username for parts in map(_parts, urls))) if each is not None]
-    if asked_for:
-        if ask is None:
-            raise InvalidUsage(f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}")
-    elif file is not None:
-        first, *_ = lines_of(file, "the passcode file ")
-        if not first.strip():
-            raise InvalidUsage(f"the passcode file {file}: its first line is empty")
-        return first
-    elif any(map(holds_passcode, urls)):
-        return None
-    elif environment.get(VARIABLE):
-        return environment[VARIABLE]
-    elif ask is None or not logins:
-        return None
-    user = next(filter(None, logins), None)
-    return ask("Passcode" if user is None else f"Passcode of {user}")
+__all__ = ["holds_passcode", "lines_of", "login_of", "prompter"]
 
 
 def lines_of(file: Path, kind: str = "") -> list[str]:
@@ -70,12 +33,22 @@ def _parts(url: str) -> SplitResult:
         return urlsplit("")
 
 
+def login_of(url: str) -> str | None:
+    """Return the user that a URL names."""
+    return _parts(url).username
+
+
 def holds_passcode(url: str) -> bool:
     """Return whether a URL contains a passcode."""
     return _parts(url).password is not None
 
 
-def prompt(text: str) -> str:
+def prompter() -> Callable[[str], str] | None:
+    """Return the function that asks the user for a passcode; None if there is no terminal."""
+    return _prompt if can_ask() else None
+
+
+def _prompt(text: str) -> str:
     """Ask for a passcode, at the terminal. Ctrl-C and SIGTERM restore it.
 
     Call this before trio runs, which would handle Ctrl-C later.
