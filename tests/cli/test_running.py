@@ -46,3 +46,21 @@ async def test_stop_when_asked_twice_then_does_not_wait_for_order() -> None:
         await trio.Event().wait()
 
     assert stop.signal is signal.SIGINT
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_stop_when_a_block_may_settle_then_it_has_its_time_also_after_a_signal_just_before_it(
+    autojump_clock: trio.testing.MockClock, signals: int
+) -> None:
+    stop = Stop()
+    with stop.everything():
+        with stop.work():
+            stop.request(signal.SIGINT)
+            async with stop.settling(2):
+                with trio.move_on_after(1):
+                    await trio.sleep_forever()
+                if signals > 1:
+                    stop.request(signal.SIGINT)
+                await trio.sleep_forever()
+
+    assert trio.current_time() == (2 if signals == 1 else 1)

@@ -192,7 +192,7 @@ class _Mover:
             for message, _ in chosen:
                 await transaction.ack(message)
             try:
-                with self._stop.settling(_COMMITTING):
+                async with self._stop.settling(_COMMITTING):
                     await transaction.commit()
             finally:
                 if transaction.state is TransactionState.COMMITTED:

@@ -80,7 +80,7 @@ class Reply(Connecting):
                 headers.append(("exit-status", str(done.returncode)))
                 report(f"the command ended with status {done.returncode} for request {request.id}")
         # A request that was answered must not be redelivered after Ctrl-C.
-        with stop.settling(_SETTLING) as scope:
+        async with stop.settling(_SETTLING):
             try:
                 await request.reply(made, headers=headers, content_type=content_type)
             except (LocalProtocolError, NotSupportedError) as error:
@@ -89,9 +89,6 @@ class Reply(Connecting):
                 await request.ack()
             except StaleMessage:
                 logger.warning("message %r was answered but is stale: the broker redelivers it", request.id)
-        if scope.cancelled_caught:
-            # The signal has canceled the work around it, too, and this raises.
-            await anyio.lowlevel.checkpoint()
 
     async def run(self, link: Link, stop: Stop) -> None:
         """Connect, and answer requests."""

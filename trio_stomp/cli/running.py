@@ -7,8 +7,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
 from typing import Final
 
@@ -121,18 +121,24 @@ class Stop:
             finally:
                 self._work = None
 
-    @contextmanager
-    def settling(self, seconds: float) -> Generator[anyio.CancelScope]:
-        """A block inside of `work` that the first signal gives some seconds to end, and that the second cancels."""
+    @asynccontextmanager
+    async def settling(self, seconds: float) -> AsyncGenerator[None]:
+        """A block inside of `work` that the first signal gives some seconds to end, and that the second cancels.
+
+        Cancellation: the block goes on, as said above.
+        """
         with anyio.CancelScope(shield=True) as scope:
             self._settling, self._grace = scope, seconds
             if self.signal is not None:
                 # It came after the last checkpoint of the work, which has not seen it yet.
                 scope.deadline = current_time() + seconds
             try:
-                yield scope
+                yield
             finally:
                 self._settling = None
+        if scope.cancelled_caught:
+            # The signal has canceled the work around it, too, and this raises.
+            await anyio.lowlevel.checkpoint()
 
     def everything(self) -> anyio.CancelScope:
         """The block that the second signal cancels, or the first outside of `work`."""

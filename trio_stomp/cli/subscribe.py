@@ -149,7 +149,7 @@ class _Printer:
     async def _print(self, subscription: Subscription, batch: Sequence[Message], stop: Stop) -> None:
         chosen = [message for message in batch if self._chosen.chooses(message)]
         # Printed messages must not be redelivered after Ctrl-C.
-        with stop.settling(_SETTLING) as scope:
+        async with stop.settling(_SETTLING):
             if chosen:
                 if self._arguments.output is None:
                     terminal = self._output.is_terminal
@@ -166,9 +166,6 @@ class _Printer:
                 else:
                     for message in taken:
                         await message.ack()
-        if scope.cancelled_caught:
-            # The signal has canceled the work around it, too, and this raises.
-            await anyio.lowlevel.checkpoint()
 
     def _save(self, folder: Path, messages: Sequence[Message]) -> list[bytes]:
         """Write each body to a file; return their names, a line each."""
