@@ -127,7 +127,7 @@ class Stop:
 
         Cancellation: the block goes on, as said above.
         """
-        with anyio.CancelScope(shield=True) as scope:
+        with anyio.CancelScope(shield=True) as scope:  # noqa: ASYNC100  # the checkpoints are in the block
             self._settling, self._grace = scope, seconds
             if self.signal is not None:
                 # It came after the last checkpoint of the work, which has not seen it yet.
