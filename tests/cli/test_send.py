@@ -258,6 +258,7 @@ def test_send_when_a_later_message_is_invalid_then_the_status_does_not_say_that_
 
     assert (some.exit_code, nothing.exit_code) == (ExitCode.FAILED, ExitCode.USAGE)
     assert some.stderr.startswith("trio-stomp: message 2 cannot be sent: ")
+    assert nothing.stderr.startswith("trio-stomp: message 1 cannot be sent: ")
     assert "; 1 message sent, 1 confirmed" in some.stderr
     assert bodies(stomp_broker_thread) == [b"one"]
 

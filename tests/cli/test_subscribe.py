@@ -137,7 +137,7 @@ def test_subscribe_when_messages_in_the_way_fill_the_prefetch_then_says_so(
     done = cli("subscribe", "/queue/a", "--grep", "three", "--prefetch", "2")
 
     assert done.exit_code == ExitCode.FAILED
-    assert "raise --prefetch" in done.stderr
+    assert "2 messages that are not selected block the others; raise --prefetch" in done.stderr
     assert bodies(stomp_broker_thread) == [b"one", b"two", b"three"]
 
 

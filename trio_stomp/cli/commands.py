@@ -71,7 +71,7 @@ class _Option(click.Option):
     heading = "Other options"
 
 
-# The metadata of a field: what makes a parameter of its name, or the dataclass whose parameters it stands for.
+# The metadata of a field: what makes a parameter of its name, or the dataclass that has several.
 _PARAMETER: Final = "parameter"
 _GROUP: Final = "group"
 

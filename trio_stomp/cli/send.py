@@ -285,14 +285,16 @@ class _Sending:
                 async with _open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
                     self._publisher = publisher
                     failure = await self._send(batches, publisher.send_many, advance, stop)
-        if failure is not None and self.sent:
-            what = str(failure)
-            if isinstance(failure, LocalProtocolError):
-                what = f"message {self.sent + 1} cannot be sent: {failure}"
-            # Not with the status of invalid usage, which says that nothing was sent.
-            raise CommandFailed(f"{what}; {self}") from failure
-        if failure is not None:
-            raise failure
+        if failure is None:
+            return
+        if isinstance(failure, CommandFailed):
+            what, code = str(failure), failure.code
+        else:
+            what, code = f"message {self.sent + 1} cannot be sent: {failure}", ExitCode.USAGE
+        if self.sent:
+            # Invalid usage would say that nothing was sent.
+            what, code = f"{what}; {self}", ExitCode.FAILED
+        raise CommandFailed(what, code) from failure
 
     async def _send(
         self,
