@@ -46,6 +46,16 @@ def test_command_when_asked_for_help_then_explains_itself_and_each_option_in_gro
     assert re.search(r"\nOther options:\n  -v, --verbose .*\n  -h, --help .*\n", shown)
 
 
+def test_help_of_all_commands_when_read_then_their_options_are_under_these_headings() -> None:
+    helps = [command.get_help(click.Context(command)) for command in COMMANDS]
+
+    assert {heading for text in helps for heading in re.findall(r"^([A-Z][\w ]*):$", text, re.MULTILINE)} == {
+        *("Access", "Changes", "Commands", "Confirmation", "Connection", "Examples", "Input", "Limits", "Listening"),
+        *("Measurement", "Message", "Other options", "Output", "Pace", "Protocol", "Queues", "Reply", "Selection"),
+        *("Spool", "Subscription", "TLS", "Target", "View"),
+    }
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES))
 def test_example_in_a_help_text_when_read_then_the_command_takes_it(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

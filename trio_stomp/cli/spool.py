@@ -49,10 +49,10 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
         raise CommandFailed(str(error)) from error
 
 
-def spool_option() -> Pairs:
+def spool_option(heading: str = "Spool") -> Pairs:
     """The option ``--spool-option``, for the file system of a spool."""
     help_text = "An argument of the file system of the spool, such as endpoint_override=localhost:9000."
-    return option((), "Spool", help_text, **PAIRS)
+    return option((), heading, help_text, **PAIRS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,6 @@ from rich.cells import cell_len, set_cell_size
 from trio_stomp.cli.commands import Command, argument, flag, option, options
 from trio_stomp.cli.management import Management, Queue, is_chosen
 from trio_stomp.cli.options import (
-    PAIRS,
     SECONDS,
     Connecting,
     Link,
@@ -30,7 +29,7 @@ from trio_stomp.cli.options import (
     management_option,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
-from trio_stomp.cli.spool import using_spool
+from trio_stomp.cli.spool import spool_option, using_spool
 from trio_stomp.cli.terminal import Output, counted, duration
 from trio_stomp.client import Client, Phase
 from trio_stomp.printable import one_line
@@ -294,7 +293,7 @@ class Top(Connecting):
     queue: tuple[str, ...] = argument((), nargs=-1)
     management: str | None = management_option()
     spool: str | None = option(None, "View", "Watch this spool: its receivers, and the rows in it.", metavar="LOCATION")
-    spool_option: Pairs = option((), "View", "An argument of the file system of the spool.", **PAIRS)
+    spool_option: Pairs = spool_option("View")
     sort: str = option("ready", "View", "The column to sort by.", type=click.Choice(list(_SORTS)))
     interval: float = option(2.0, "View", "Look again after this time.", type=SECONDS)
     once: bool = flag("View", "Look once.")
