@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,7 @@ import trio
 import trio_stomp
 from tests.cli.conftest import Cli, left
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import PATIENCE
+from tests.cli.processes import COMMAND, PATIENCE
 from trio_stomp import blocking
 from trio_stomp.cli.reply import Reply
 from trio_stomp.cli.running import Stop
@@ -120,6 +121,19 @@ def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) ->
     assert done.exit_code == ExitCode.TIMED_OUT
     assert "only 0 of 1 requests came in time" in done.stderr
     assert cli("reply", "/queue/ask", "ok", "--timeout", "50ms").exit_code == 0
+
+
+def test_reply_when_a_signal_ends_it_and_its_command_then_the_request_stays_unanswered(
+    stomp_broker_thread: ThreadedBroker,
+) -> None:
+    stomp_broker_thread.call(lambda inside: inside.publish("/queue/ask", b"1", [("reply-to", "/queue/b")]))
+
+    # As Ctrl-C does at a terminal, to this process and to those that it has started.
+    arguments = ["reply", "/queue/ask", "--shell", "kill -INT $PPID $$; sleep 60", "-u", stomp_broker_thread.url]
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=PATIENCE, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, b"", b"")
+    assert (left(stomp_broker_thread, "/queue/ask"), left(stomp_broker_thread, "/queue/b")) == (1, 0)
 
 
 @pytest.mark.parametrize("reads", [True, False])

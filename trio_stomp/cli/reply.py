@@ -75,6 +75,8 @@ class Reply(Connecting):
         elif self.shell is not None:
             # Not anyio.run_process(), which fails if the command ends before it has read all of its input.
             done = await anyio.to_thread.run_sync(partial(_run, self.shell, request.body), abandon_on_cancel=True)
+            # Ctrl-C ends this command, too, perhaps before the signal has reached its turn here. That is no reply.
+            await anyio.lowlevel.checkpoint()
             made = done.stdout
             if done.returncode:
                 headers.append(("exit-status", str(done.returncode)))
