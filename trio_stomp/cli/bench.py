@@ -74,7 +74,7 @@ class Bench(Connecting):
     header: Pairs = header_option("Measurement", "A header, such as persistent:true.")
     patience: float = option(10.0, "Measurement", "Give up after this time without a message.", type=SECONDS)
     as_json: bool = json_option("Print the results as one line of JSON.")
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     async def run(self, link: Link, stop: Stop) -> None:
         """Measure until the first signal."""

@@ -24,7 +24,7 @@ class Count(Connecting):
 
     queue: tuple[str, ...] = argument((), required=True, nargs=-1)
     management: str | None = management_option()
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     async def run(self, link: Link, stop: Stop) -> None:
         """Print the numbers; the first signal ends it."""

@@ -511,7 +511,7 @@ class Doctor(Connecting):
     """
 
     as_json: bool = json_option("Print one line of JSON for each broker.")
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     async def run(self, link: Link, stop: Stop) -> ExitCode:  # noqa: ARG002  # a signal ends all of it
         """Examine one broker after the other; the first one that fails decides."""

@@ -91,7 +91,7 @@ class Move(Connecting):
     to_origin: bool = flag("Target", "Move each dead letter to where it was originally sent.")
     selection: Selection = options(Selection)
     header: Pairs = header_option("Target", "A header to set or replace.")
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Refuse contradictory arguments."""
@@ -244,7 +244,7 @@ class Purge(Connecting):
     source: str = argument("", required=True, metavar="QUEUE")
     yes: bool = flag("Confirmation", "Do not ask.", "-y")
     selection: Selection = options(Selection)
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Ask, unless told not to."""

@@ -32,7 +32,7 @@ class Ping(Connecting):
     interval: float = option(1.0, "Measurement", "The time from an answer to the next round trip.", type=SECONDS)
     timeout: float = option(10.0, "Measurement", "How long to wait for an answer.", "-w", type=SECONDS)
     as_json: bool = json_option("Print lines of JSON.")
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     async def run(self, link: Link, stop: Stop) -> None:
         """Make round trips until the first signal."""

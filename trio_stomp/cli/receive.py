@@ -62,7 +62,7 @@ class Receive(Connecting):
         "Fail after this time without the broker, or without a spool that can be written to.",
         type=SECONDS,
     )
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def source_options(self) -> dict[str, str]:
         """The options of the Spark source."""

@@ -51,7 +51,7 @@ class Reply(Connecting):
     header: Pairs = header_option("Reply", "A header of the replies.")
     content_type: str | None = content_type_option("Reply", "The MIME type of the replies.")
     until: Until = options(Until)
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Check that there is one way to make replies."""

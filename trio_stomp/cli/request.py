@@ -51,7 +51,7 @@ class Request(Connecting):
         metavar="DESTINATION",
     )
     layout: Layout = options(Layout)
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Refuse contradictory arguments."""

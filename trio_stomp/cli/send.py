@@ -160,7 +160,7 @@ class Send(Connecting):
     receipt: bool = receipt_option("Confirmation", "Wait until the broker confirms each message.")
     in_flight: int = in_flight_option("Confirmation")
     patience: float = option(30.0, "Confirmation", "Give up after this time without a confirmation.", type=SECONDS)
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
         """Refuse contradictory arguments."""

@@ -61,7 +61,7 @@ class Subscribe(Connecting):
         metavar="DIR",
     )
     layout: Layout = options(Layout)
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     @property
     def ack_mode(self) -> str:

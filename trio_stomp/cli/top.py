@@ -298,7 +298,7 @@ class Top(Connecting):
     interval: float = option(2.0, "View", "Look again after this time.", type=SECONDS)
     once: bool = flag("View", "Look once.")
     as_json: bool = json_option("Print each look as one line of JSON.")
-    link: LinkOptions = options(LinkOptions)
+    connection: LinkOptions = options(LinkOptions)
 
     def start(self, context: click.Context) -> None:
         """Run the command. A spool needs no broker."""
