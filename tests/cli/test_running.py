@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from tests.cli.exit_code import ExitCode
-from trio_stomp.cli.running import AsyncCommand, CommandFailed, Stop, ending, run
+from trio_stomp.cli.running import AsyncCommand, CommandFailed, Stop, ending, run, terminable
 
 
 def exit_of(command: AsyncCommand) -> object:
@@ -34,6 +34,16 @@ def test_run_when_a_signal_comes_before_the_work_then_ends_at_once() -> None:
         await trio.sleep_forever()
 
     assert exit_of(command) == ExitCode.INTERRUPTED
+
+
+def test_signal_when_it_comes_in_a_block_outside_of_the_loop_then_leaves_it_and_later_it_is_as_before() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as end, terminable():
+        signal.raise_signal(signal.SIGTERM)
+
+    assert end.value.code == ExitCode.TERMINATED
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 async def test_stop_when_asked_twice_then_does_not_wait_for_order() -> None:

@@ -256,13 +256,12 @@ class _Sending:
         self._client = client
         self._arguments = arguments
         self._publisher: Publisher | None = None
-        self._frames_before = client.statistics().frames_sent
 
     @property
     def sent(self) -> int:
         """How many messages were sent."""
-        # Every frame that this client sends here is a SEND.
-        return self._client.statistics().frames_sent - self._frames_before
+        # Every frame that this client sends after CONNECT is a SEND, and CONNECT is not counted.
+        return self._client.statistics().frames_sent
 
     def __str__(self) -> str:
         how = "without confirmation" if self._publisher is None else f"{self._publisher.confirmed} confirmed"
