@@ -233,6 +233,22 @@ async def test_publish_when_destination_is_of_no_known_kind_then_refused(  # noq
         broker.publish(name, "x")
 
 
+@pytest.mark.parametrize("options", [BrokerOptions(), BrokerOptions(bare_queues=True)], ids=["default", "bare"])
+async def test_publish_when_destination_is_temporary_then_only_its_name_for_all_connections_is_taken(
+    broker: Broker, client: RawClient
+) -> None:
+    await client.subscribe("/temp-queue/replies")
+    await client.send("/queue/a", reply_to="/temp-queue/replies")
+    await broker.wait_until(lambda: broker.depth("/queue/a") == 1)
+    (question,) = broker.messages("/queue/a")
+
+    with pytest.raises(Refusal, match=r"^no such destination: '/temp-queue/replies' names another .* reply-to header"):
+        broker.publish("/temp-queue/replies", "x")
+    broker.publish(question.headers["reply-to"], "answer")
+
+    await client.message("answer")
+
+
 @with_options(BrokerOptions(vhosts={"/", "/test"}))
 async def test_vhosts_when_several_then_their_queues_are_apart_and_others_are_refused(broker: Broker) -> None:
     """Row 1x-CONN-11."""

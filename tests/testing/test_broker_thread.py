@@ -109,3 +109,13 @@ def test_call_when_it_waits_and_the_broker_ends_then_raises() -> None:
             started.wait()
         with pytest.raises(RuntimeError, match=r"^the broker has ended$"):
             waiting.result()
+
+
+def test_call_when_the_broker_has_ended_then_says_so() -> None:
+    with run_broker_in_thread() as broker:
+        pass
+
+    with pytest.raises(RuntimeError, match=r"^the broker has ended$"):
+        broker.call(lambda inner: inner.depth("/queue/a"))
+    with pytest.raises(RuntimeError, match=r"^the broker has ended$"):
+        _ = broker.wait_until(lambda _: True)

@@ -196,6 +196,58 @@ def test_stomp_broker_when_no_plugin_runs_the_async_test_then_says_what_to_do(ma
 
 
 @pytest.mark.parametrize(
+    ("mark", "mode", "plugins"),
+    [
+        ("anyio", "asyncio_mode=auto", "pytest-asyncio and to anyio's plugin"),
+        ("anyio", "trio_mode=true", "pytest-trio and to anyio's plugin"),
+        ("asyncio", "trio_mode=true", "pytest-trio and to pytest-asyncio"),
+    ],
+)
+def test_stomp_broker_when_several_plugins_run_the_test_then_says_what_to_do(
+    mark: str, mode: str, plugins: str, run_pytest: Pytest
+) -> None:
+    needs("pytest_asyncio")
+    loaded = (*WITH_ANYIO, *WITH_ASYNCIO, "-p", "pytest_trio.plugin")
+
+    _, printed = run_pytest([MARKED.format(mark=f"@pytest.mark.{mark}")], *loaded, "-o", mode)
+
+    assert f"belongs to {plugins}, each with an event loop of its own: leave trio_mode" in printed, printed
+
+
+PARAMETRIZED = """
+    import pytest
+    from trio_stomp.testing import BrokerOptions
+
+    every = [BrokerOptions(server=name) for name in ("RabbitMQ/4.3.6", "ActiveMQ/6.2.6")]
+
+    class TestOfFixture:
+        @pytest.fixture(params=every)
+        def stomp_broker_options(self, request):
+            return request.param
+
+        @pytest.mark.{mark}
+        async def test_it(self, stomp_broker, stomp_broker_thread, request):
+            options = request.getfixturevalue("stomp_broker_options")
+            assert stomp_broker.options is options
+            assert stomp_broker_thread.call(lambda broker: broker.options) is options
+
+    @pytest.mark.{mark}
+    @pytest.mark.parametrize("stomp_broker_options", every)
+    async def test_broker(stomp_broker):
+        assert stomp_broker.options in every
+"""
+
+
+@pytest.mark.parametrize("mark", ["trio", "asyncio"])
+def test_stomp_broker_options_when_parametrized_then_one_test_for_each(mark: str, run_pytest: Pytest) -> None:
+    needs("pytest_asyncio")
+
+    _, printed = run_pytest([PARAMETRIZED.format(mark=mark)], *WITH_ASYNCIO, "-p", "pytest_trio.plugin")
+
+    assert "4 passed" in printed, printed
+
+
+@pytest.mark.parametrize(
     ("mark", "mode"), [("anyio", "strict"), ("asyncio", "strict"), ("asyncio", "auto")], ids=lambda text: text
 )
 def test_fixtures_when_the_test_is_on_asyncio_then_the_broker_runs_in_its_loop_or_in_a_thread(

@@ -21,6 +21,8 @@ __all__ = ["ThreadedBroker", "run_broker_in_thread"]
 
 T = TypeVar("T")
 
+_ENDED = "the broker has ended"
+
 
 class _Done:
     """What a call returns that has waited already."""
@@ -68,6 +70,9 @@ class ThreadedBroker:
         If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket. The call
         takes as long as the function, and blocks this thread and its event loop; to wait for a condition, use
         `wait_until`.
+
+        Raises:
+            RuntimeError: The broker has ended.
         """
         if is_trio():
             # A Trio loop must not wait for another one.
@@ -106,6 +111,8 @@ class ThreadedBroker:
         await anyio.to_thread.run_sync(self._call, function, abandon_on_cancel=True)
 
     def _call(self, function: Callable[[Broker], object]) -> object:
+        if self._ended:
+            raise RuntimeError(_ENDED)
         return self._portal.call(self._run, function)
 
     # These two run in the thread of the broker.
@@ -120,7 +127,7 @@ class ThreadedBroker:
                 return await result if isawaitable(result) else result
             finally:
                 self._calls.discard(scope)
-        raise RuntimeError("the broker has ended")
+        raise RuntimeError(_ENDED)
 
     def _end_calls(self) -> None:
         """End the calls that wait: their callers may have given up, and the thread would wait for them."""

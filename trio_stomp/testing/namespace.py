@@ -235,6 +235,12 @@ class Namespace:
         # STOMP 1.2, SEND: a destination is opaque, but no version can send all of these back in a MESSAGE.
         if any(each in name for each in "\r\n\0"):
             raise Refusal("destination refused", "a destination must not contain line ends or NUL")
+        if name.startswith(_TEMPORARY):
+            raise Refusal(
+                "no such destination",
+                f"{name[:200]!r} names another destination on each connection; use the name in a reply-to header that "
+                "the broker has passed on",
+            )
         known = next((prefix for prefix in (*_QUEUES, *_TOPICS) if name.startswith(prefix) and name != prefix), None)
         if known is None and not self._has_bare_queues:
             expected = ", ".join((*_QUEUES[:1], *_TOPICS[:1], *_TEMPORARY))

@@ -14,7 +14,7 @@ the broker runs in its own thread, and ``stomp_broker_thread`` gives access to i
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Final
 
 import pytest
@@ -51,26 +51,39 @@ async def _stomp_broker(stomp_broker_options: BrokerOptions) -> AsyncGenerator[B
 
 
 @pytest.fixture
-def stomp_broker(request: pytest.FixtureRequest) -> Broker:
+def stomp_broker(
+    request: pytest.FixtureRequest,
+    stomp_broker_options: BrokerOptions,  # noqa: ARG001  # so that pytest lets tests parametrize them
+) -> Broker:
     """An embedded broker on a free port of 127.0.0.1, in the event loop of the test."""
     marks = {mark.name for mark in request.node.iter_markers()}
-    # pytest-trio's mark, which its Trio mode sets too.
-    runs_on_trio = "trio" in marks and any(map(request.config.pluginmanager.has_plugin, _PYTEST_TRIO))
-    if runs_on_trio or "anyio_backend" in request.fixturenames:
-        name = "_stomp_broker"
-    elif "asyncio" in marks and (on_asyncio := request.config.pluginmanager.get_plugin(_ON_ASYNCIO)) is not None:
+    plugins = request.config.pluginmanager
+    on_asyncio = plugins.get_plugin(_ON_ASYNCIO)
+    claims = {
+        # The marks are set by the modes of these plugins too.
+        "pytest-trio": "trio" in marks and any(map(plugins.has_plugin, _PYTEST_TRIO)),
+        "pytest-asyncio": "asyncio" in marks and on_asyncio is not None,
+        "anyio's plugin": "anyio_backend" in request.fixturenames,
+    }
+    claimants = [name for name, claimed in claims.items() if claimed]
+    if len(claimants) != 1:
+        pytest.fail(_advice(request.node, claimants), pytrace=False)
+    name = "_stomp_broker"
+    if on_asyncio is not None and claims["pytest-asyncio"]:
         name = on_asyncio.fixture_for(request.node, request.config)
-    else:
-        pytest.fail(_advice(request.node), pytrace=False)
     # With pytest-trio, this is its promise of one, which the test or fixture gets as the broker.
     broker: Broker = request.getfixturevalue(name)
     return broker
 
 
-def _advice(node: pytest.Item) -> str:
-    """What to do with a test that no plugin runs in an event loop."""
-    function = getattr(node, "function", None)
-    if inspect.iscoroutinefunction(function):
+def _advice(node: pytest.Item, claimants: Sequence[str]) -> str:
+    """What to do with a test that no plugin runs in an event loop, or that several do."""
+    if claimants:
+        return (
+            f"{node.name} belongs to {' and to '.join(claimants)}, each with an event loop of its own: leave trio_mode, "
+            "asyncio_mode and anyio_mode unset, and mark each test with one of pytest.mark.trio, asyncio and anyio"
+        )
+    if inspect.iscoroutinefunction(getattr(node, "function", None)):
         return (
             f"{node.name} is async, but no plugin runs it: install pytest-asyncio or pytest-trio, and mark it with "
             "pytest.mark.asyncio, trio or anyio, or set asyncio_mode = auto or trio_mode = true"
