@@ -81,6 +81,13 @@ async def test_tls_when_the_client_disconnects_then_the_broker_ends_tls_in_order
         await client.stream.aclose()
 
 
+@pytest.mark.parametrize("tls", [ssl.create_default_context(), "cert.pem"], ids=["client", "path"])
+async def test_tls_when_it_is_no_context_of_a_server_then_refused(tls: ssl.SSLContext) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^tls must be a server's context, such as ssl\.create_default"):
+        async with open_broker(tls=tls):
+            raise AssertionError
+
+
 @over_sockets
 async def test_listening_when_stopped_then_refused_until_started_on_the_same_port() -> None:
     async with open_broker() as broker:
@@ -166,6 +173,8 @@ async def test_inspection_when_messages_wait_and_fly_then_tells_them_apart(broke
             {"n": None},
             "header 'n': name and value must be str, got a value of type NoneType; leave the header out",
         ),
+        ("x", None, "headers must be a mapping such as {'type': 'order'}, or a list of pairs such as [('type', "),
+        ("x", ["n:1"], "got a value of type list: too many values to unpack"),
     ],
 )
 async def test_publish_when_given_what_no_message_can_have_then_refused_and_the_broker_goes_on(
@@ -178,6 +187,15 @@ async def test_publish_when_given_what_no_message_can_have_then_refused_and_the_
     await client.subscribe("/queue/a")
     broker.publish("/queue/a", "x", {"n": "1"})
     await client.message("x", n="1")
+
+
+@pytest.mark.parametrize("name", [None, b"/queue/a"])
+async def test_destination_when_it_is_no_text_then_type_error(  # noqa: ASYNC124  # its fixture needs a loop
+    broker: Broker, name: str
+) -> None:
+    for call in (broker.depth, broker.unacknowledged, broker.consumers, broker.messages, broker.publish):
+        with pytest.raises(TypeError, match=r"^destination must be a str such as '/queue/orders', got"):
+            call(name)
 
 
 @pytest.mark.parametrize("body", ["x", b"x", bytearray(b"x")])

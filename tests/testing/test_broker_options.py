@@ -28,6 +28,8 @@ from trio_stomp.testing.broker_options import _server_header
         ("dead_letter", 5),
         ("dead_letter", "dlq"),
         ("logins", [("guest", "guest")]),
+        ("logins", {"guest": None}),
+        ("vhosts", []),
         ("read_only", "guest"),
         ("vhosts", "/"),
         ("limits", 5),
@@ -51,6 +53,13 @@ def test_options_when_a_setting_is_invalid_then_the_error_names_it_and_what_was_
 
     with pytest.raises((TypeError, ValueError), match=f"^{name} must (be|name) "):
         BrokerOptions(**given)  # type: ignore[arg-type]  # what is refused
+
+
+def test_options_when_there_are_logins_then_no_text_shows_a_passcode() -> None:
+    with pytest.raises(TypeError) as caught:
+        BrokerOptions(logins=[("guest", "secret")])  # type: ignore[arg-type]  # what is refused
+
+    assert "secret" not in f"{caught.value}{BrokerOptions(logins={'guest': 'secret'})!r}"
 
 
 def test_dead_letter_when_each_destination_is_a_queue_then_may_be_any() -> None:

@@ -119,3 +119,15 @@ def test_call_when_the_broker_has_ended_then_says_so() -> None:
         broker.call(lambda inner: inner.depth("/queue/a"))
     with pytest.raises(RuntimeError, match=r"^the broker has ended$"):
         _ = broker.wait_until(lambda _: True)
+
+
+def test_call_when_the_thread_of_the_broker_calls_then_says_what_to_use() -> None:
+    with run_broker_in_thread() as broker:
+
+        def call_again() -> bool:
+            return broker.call(lambda inner: inner.depth("/queue/a")) == 0
+
+        with pytest.raises(RuntimeError, match="use the broker that the function is given"):
+            _ = broker.wait_until(lambda _: call_again())
+        with pytest.raises(RuntimeError, match="use the broker that the function is given"):
+            broker.call(lambda _: call_again())

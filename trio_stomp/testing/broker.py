@@ -318,6 +318,7 @@ class Broker:
         )
 
     def _queues(self, destination: str, vhost: str | None) -> list[Queue]:
+        _require_name(destination)
         namespace = self._state.namespace(vhost)
         return namespace.all_queues(namespace.full_name(destination))
 
@@ -384,10 +385,11 @@ class Broker:
 
         Raises:
             Refusal: The destination is invalid, or the queue is full.
-            LocalProtocolError: The body is neither bytes nor str, the value cannot be encoded, or the name or value of
-                a header is no str.
-            TypeError: Both `body` and `json` were given.
+            LocalProtocolError: The body is neither bytes nor str, the value cannot be encoded, or the headers are no
+                mapping or pairs of str.
+            TypeError: Both `body` and `json` were given, or the destination is no str.
         """
+        _require_name(destination)
         namespace = self._state.namespace(vhost)
         pairs = _pairs(headers)
         if json is None:
@@ -403,6 +405,10 @@ class Broker:
         namespace.publish(namespace.full_name(destination), namespace.new_message(given, data, size, plan))
         namespace.dirty.dispatch()
         self._changed.notify()
+
+
+def _require_name(destination: object) -> None:
+    require_type("destination", destination, str, "a str such as '/queue/orders'")
 
 
 def _holds(condition: Callable[[], object]) -> object:
@@ -436,12 +442,18 @@ def _json_body(value: object) -> bytes:
 
 
 def _pairs(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    pairs: list[tuple[object, object]] = list(headers.items() if isinstance(headers, Mapping) else headers)
     checked: list[tuple[str, str]] = []
-    for name, value in pairs:
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise LocalProtocolError(wrong_header(name, value))
-        checked.append((name, value))
+    try:
+        pairs: list[tuple[object, object]] = list(headers.items() if isinstance(headers, Mapping) else headers)
+        for name, value in pairs:
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise LocalProtocolError(wrong_header(name, value))
+            checked.append((name, value))
+    except (TypeError, ValueError) as error:
+        raise LocalProtocolError(
+            "headers must be a mapping such as {'type': 'order'}, or a list of pairs such as [('type', 'order')], got "
+            f"a value of type {type(headers).__name__}: {error}"
+        ) from None
     return checked
 
 
@@ -481,8 +493,8 @@ async def open_broker(
 
     Raises:
         OSError: The port or path is not available.
-        TypeError: The options are no BrokerOptions.
-        ValueError: A Unix socket cannot have TLS or WebSocket.
+        TypeError: The options are no BrokerOptions, or the TLS context is something else.
+        ValueError: A Unix socket cannot have TLS or WebSocket, or the TLS context is that of a client.
         ModuleNotFoundError: The extra ``websocket`` is not installed.
 
     The broker runs in the event loop of the block: trio, asyncio or a loop like uvloop. On asyncio, the block may be

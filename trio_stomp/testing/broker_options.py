@@ -114,7 +114,7 @@ class BrokerOptions:
         ValueError: A setting is invalid.
     """
 
-    logins: Mapping[str, str] | None = None
+    logins: Mapping[str, str] | None = field(default=None, repr=False)
     read_only: Collection[str] = ()
     vhosts: Collection[str] | None = None
     versions: Collection[Version] = ALL_VERSIONS
@@ -169,7 +169,9 @@ class BrokerOptions:
             require_type(name, getattr(self, name), bool | None, "True, False or None")
 
     def _check_names(self) -> None:
-        require_type("logins", self.logins, Mapping | None, "a dict of passcodes by user, or None")
+        if self.logins is not None and not _are_logins(self.logins):
+            # The passcodes may be secret, so they are not shown.
+            raise TypeError("logins must be a dict of passcodes by user, such as {'guest': 'guest'}, or None")
         for name in ("read_only", "vhosts", "versions", "websocket_origins"):
             value = getattr(self, name)
             is_optional = name == "vhosts"
@@ -181,6 +183,8 @@ class BrokerOptions:
             require_type("versions", version, Version, "a list of versions such as Version.V1_2")
         if not self.versions:
             raise ValueError("versions must name at least one version of STOMP")
+        if self.vhosts is not None and not self.vhosts:
+            raise ValueError("vhosts must name at least one virtual host, or be None")
         for each in self.websocket_origins:
             if each not in {ANY_ORIGIN, NO_ORIGIN} and Origin.parse(each) is None:
                 raise ValueError(
@@ -203,3 +207,10 @@ class BrokerOptions:
                 require_number("heart_beat", wants, zero=True, infinite=False)
             case _:
                 raise TypeError(f"heart_beat must be two numbers of seconds, got {heart_beat!r}")
+
+
+def _are_logins(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    texts: list[object] = [*value, *value.values()]
+    return all(isinstance(each, str) for each in texts)

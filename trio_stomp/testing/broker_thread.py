@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from inspect import isawaitable
@@ -45,6 +46,7 @@ class ThreadedBroker:
     def __init__(self, portal: BlockingPortal, broker: Broker) -> None:
         self._portal = portal
         self._broker = broker
+        self._thread = portal.call(threading.get_ident)
         self._calls: set[anyio.CancelScope] = set()
         self._ended = False
         self.url = broker.url
@@ -72,8 +74,12 @@ class ThreadedBroker:
         `wait_until`.
 
         Raises:
-            RuntimeError: The broker has ended.
+            RuntimeError: The broker has ended, or its own thread calls, which would wait for itself.
         """
+        if threading.get_ident() == self._thread:
+            raise RuntimeError(
+                "call() runs in the thread of the broker already: use the broker that the function is given"
+            )
         if is_trio():
             # A Trio loop must not wait for another one.
             with ThreadPoolExecutor(1) as another_thread:

@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from trio_stomp.runtime import ByteStream, Nursery
+from trio_stomp.testing.checks import require, require_type
 from trio_stomp.testing.sockets import Listener, open_tcp_listeners, open_unix_listener
 from trio_stomp.testing.tls_link import TlsLink
 
@@ -38,7 +39,8 @@ class Address:
         unix_socket: The path of a Unix socket, instead of host and port.
 
     Raises:
-        ValueError: A Unix socket cannot have TLS or WebSocket.
+        TypeError: The TLS context is something else.
+        ValueError: A Unix socket cannot have TLS or WebSocket, or the TLS context is that of a client.
     """
 
     listen: bool = True
@@ -49,6 +51,11 @@ class Address:
     unix_socket: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
+        server_context = "a server's context, such as ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)"
+        require_type("tls", self.tls, ssl.SSLContext | None, server_context)
+        # Otherwise each client sees only that its handshake fails.
+        is_client = self.tls is not None and self.tls.protocol is ssl.PROTOCOL_TLS_CLIENT
+        require(not is_client, "tls", server_context, self.tls)
         if self.unix_socket is not None and (self.tls is not None or self.websocket):
             raise ValueError("a Unix socket carries STOMP alone: leave out tls= and websocket=")
 

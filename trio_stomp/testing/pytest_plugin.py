@@ -80,8 +80,8 @@ def _advice(node: pytest.Item, claimants: Sequence[str]) -> str:
     """What to do with a test that no plugin runs in an event loop, or that several do."""
     if claimants:
         return (
-            f"{node.name} belongs to {' and to '.join(claimants)}, each with an event loop of its own: leave trio_mode, "
-            "asyncio_mode and anyio_mode unset, and mark each test with one of pytest.mark.trio, asyncio and anyio"
+            f"{node.name} belongs to {' and to '.join(claimants)}, each with an event loop of its own: leave "
+            "trio_mode, asyncio_mode and anyio_mode unset, and mark each test with pytest.mark.trio, asyncio or anyio"
         )
     if inspect.iscoroutinefunction(getattr(node, "function", None)):
         return (
