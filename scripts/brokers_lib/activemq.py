@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from brokers_lib import install, java_programs
-from brokers_lib.broker import Broker, render
-from brokers_lib.settings import ACTIVEMQ_VERSION, HOST, LIBRARY, STORE_PASSWORD
+from brokers_lib.broker import Broker
+from brokers_lib.settings import ACTIVEMQ_VERSION, HOST, LIBRARY
 
 # One collector thread and one compiler: the quickest to start, and two cores are shared by three brokers.
 JAVA_OPTIONS: Final = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
@@ -27,18 +27,8 @@ class ActiveMQ(Broker):
         "ws": 7,
         "wss": 8,
     }
-    schemes: ClassVar = {
-        "stomp": ("stomp", ""),
-        "stomp+ssl": ("stomps", ""),
-        "stomp+nio": ("stomp", ""),
-        "stomp+nio+ssl": ("stomps", ""),
-        "mtls": ("stomps", ""),
-        "small": ("stomp", ""),
-        "ws": ("ws", "/ws"),
-        "wss": ("wss", "/ws"),
-    }
-    dead_letters: ClassVar = {"queue_prefix": "/queue/dlq-src.", "destination": "/queue/dlq"}
-    vhosts = ("/",)
+    configured_as = "activemq"
+    container_folders: ClassVar = {"/opt/apache-activemq/data": "data"}
 
     @property
     def logs(self) -> tuple[Path, ...]:
@@ -73,26 +63,12 @@ class ActiveMQ(Broker):
         factory = "org.apache.activemq.ActiveMQConnectionFactory"
         return [*program, factory, url, "guest", "guest"] if program else []
 
-    def template_values(self) -> dict[str, object]:
-        """See `templates/activemq.xml`."""
-        return {
-            "host": HOST,
-            "certs": self.settings.certificates,
-            "data": self.state / "data",
-            "password": STORE_PASSWORD,
-            **{what.replace("+", "_"): port for what, port in self.ports.items()},
-        }
-
     def configure(self) -> None:
         """Write the broker's configuration and that of its log."""
         for folder in ("conf", "data", "tmp"):
             (self.state / folder).mkdir(exist_ok=True)
-        log = {"log": self.state / "log" / "activemq.log"}
-        for name, text in (
-            ("activemq.xml", render("activemq.xml", self.template_values())),
-            ("logging.properties", render("logging.properties", log)),
-        ):
-            (self.state / "conf" / name).write_text(text, encoding="utf-8")
+        for name in ("activemq.xml", "logging.properties"):
+            (self.state / "conf" / name).write_text(self.configuration(name), encoding="utf-8")
 
     def launch(self) -> None:
         """Start the broker, not its start-up script: one process, and no guesses at where Java is."""

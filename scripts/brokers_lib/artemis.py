@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from brokers_lib import install, java_programs
-from brokers_lib.broker import Broker, render
-from brokers_lib.settings import ARTEMIS_VERSION, HOST, STORE_PASSWORD, USERS
+from brokers_lib.broker import Broker
+from brokers_lib.settings import ARTEMIS_VERSION, HOST
 
 # The instance's own choice is a large heap and G1; what is left out of it here serves the web console, which is off.
 JAVA_OPTIONS: Final = (
@@ -23,17 +23,8 @@ class Artemis(Broker):
 
     name = "artemis"
     offsets: ClassVar = {"stomp": 0, "stomp+ssl": 1, "bare": 2, "mtls": 4, "core": 5, "small": 6}
-    schemes: ClassVar = {
-        "stomp": ("stomp", ""),
-        "stomp+ssl": ("stomps", ""),
-        "bare": ("stomp", ""),
-        "mtls": ("stomps", ""),
-        "small": ("stomp", ""),
-        "ws": ("ws", "/ws"),
-        "wss": ("wss", "/ws"),
-    }
-    dead_letters: ClassVar = {"queue_prefix": "/queue/dlq-src.", "destination": "/queue/dlq"}
-    vhosts = ("/",)
+    configured_as = "artemis"
+    container_folders: ClassVar = {"/var/lib/artemis-instance/data": "instance/data"}
 
     @property
     def ports(self) -> dict[str, int]:
@@ -118,34 +109,11 @@ class Artemis(Broker):
         if done.returncode:
             raise SystemExit(f"brokers: `artemis create` failed:\n{done.stdout}{done.stderr}")
 
-    def template_values(self) -> dict[str, object]:
-        """See `templates/artemis-broker.xml`."""
-        store = self.settings.certificates
-        tls = f"sslEnabled=true;keyStorePath={store}/server.p12;keyStoreType=PKCS12;keyStorePassword={STORE_PASSWORD}"
-        trust = f"trustStorePath={store}/ca.p12;trustStoreType=PKCS12;trustStorePassword={STORE_PASSWORD}"
-        return {
-            "host": HOST,
-            "data": self.instance / "data",
-            "tls_options": tls,
-            "mtls_options": f"{tls};{trust};needClientAuth=true",
-            **{what.replace("+", "_"): port for what, port in self.ports.items()},
-        }
-
-    def logins(self) -> dict[str, str]:
-        """The files of users and of roles, by name."""
-        writers = ",".join(user.name for user in USERS if user.rights == "all")
-        readers = ",".join(user.name for user in USERS if user.rights == "read")
-        return {
-            "artemis-users.properties": "".join(f"{user.name} = {user.passcode}\n" for user in USERS),
-            "artemis-roles.properties": f"users = {writers}\nreaders = {readers}\n",
-        }
-
     def configure(self) -> None:
         """Create the instance and replace its broker.xml, users and roles by ours."""
         self._create_instance()
-        broker = {"broker.xml": render("artemis-broker.xml", self.template_values())}
-        for name, text in (broker | self.logins()).items():
-            (self.instance / "etc" / name).write_text(text, encoding="utf-8")
+        for name in ("broker.xml", "artemis-users.properties", "artemis-roles.properties"):
+            (self.instance / "etc" / name).write_text(self.configuration(name), encoding="utf-8")
 
     def launch(self) -> None:
         """Start the instance; its script becomes the Java process."""

@@ -5,16 +5,16 @@ import fcntl
 import itertools
 import re
 import shutil
+import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from string import Template
 from typing import ClassVar
 
-from brokers_lib import certificates, ping
+from brokers_lib import ping
 from brokers_lib.processes import Daemon, resident_bytes
-from brokers_lib.settings import HOST, LIBRARY, USERS, Settings, make_state
+from brokers_lib.settings import BASE_PORTS, HOST, LIBRARY, USERS, Settings, make_state
 
 # Generous: on a loaded machine with two cores a start can take ten times its usual 3 to 10 seconds.
 START_SECONDS = 120.0
@@ -24,11 +24,34 @@ ATTEMPTS = 5
 PORT_TAKEN = re.compile("address already in use|eaddrinuse", re.IGNORECASE)
 RETRY_SECONDS = 5.0
 LOG_LINES = 60
+# URL scheme and path by what a port speaks, for those that a STOMP client dials.
+SCHEMES: Mapping[str, tuple[str, str]] = {
+    "stomp": ("stomp", ""),
+    "stomp+ssl": ("stomps", ""),
+    "stomp+nio": ("stomp", ""),
+    "stomp+nio+ssl": ("stomps", ""),
+    "bare": ("stomp", ""),
+    "mtls": ("stomps", ""),
+    "small": ("stomp", ""),
+    "ws": ("ws", "/ws"),
+    "wss": ("wss", "/ws"),
+}
 
 
-def render(template: str, values: Mapping[str, object]) -> str:
-    """Fill in one of the files in `templates/`."""
-    return Template((LIBRARY / "templates" / template).read_text(encoding="utf-8")).substitute(values)
+def make_certificates(folder: Path) -> None:
+    """Make the certificates that all brokers share, where they are missing or about to expire.
+
+    Raises:
+        SystemExit: openssl is missing or failed; its own words are in the message.
+    """
+    command = ["sh", str(LIBRARY / "certs.sh"), str(folder)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        # Brokers start side by side, and each comes here: one that read while another wrote would get half a key store.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"brokers: the certificates could not be made; is openssl installed?\n{done.stderr}")
 
 
 def tail(path: Path, lines: int = LOG_LINES) -> str:
@@ -46,11 +69,9 @@ class Broker(ABC):
     name: ClassVar[str]
     # What each port speaks, as an offset from the base: the `ports` of `env`.
     offsets: ClassVar[Mapping[str, int]]
-    # URL scheme and path by port, for those that a STOMP client dials.
-    schemes: ClassVar[Mapping[str, tuple[str, str]]]
-    # What is dead-lettered from a queue whose name begins with `queue_prefix` arrives at `destination`.
-    dead_letters: ClassVar[Mapping[str, str]]
-    vhosts: ClassVar[tuple[str, ...]]
+    # The broker whose folder of config/ this one is configured from, and the places that its container has.
+    configured_as: ClassVar[str]
+    container_folders: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -74,6 +95,15 @@ class Broker(ABC):
     @abstractmethod
     def launch(self) -> None:
         """Start the processes, without waiting for anything."""
+
+    def configuration(self, file: str) -> str:
+        """A file of config/, which is the container's, with this broker's address, folders and ports."""
+        first = BASE_PORTS[self.configured_as]
+        values = {str(first + offset): str(self.base + offset) for offset in self.offsets.values()}
+        values |= {place: str(self.state / below) for place, below in self.container_folders.items()}
+        values |= {"0.0.0.0": HOST, "/certs/": f"{self.settings.certificates}/"}  # noqa: S104 - it is replaced
+        text = (LIBRARY / "config" / self.configured_as / file).read_text(encoding="utf-8")
+        return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], text)
 
     @property
     def logs(self) -> tuple[Path, ...]:
@@ -111,7 +141,7 @@ class Broker(ABC):
             self.install()
             for folder in (self.state, self.output.parent):
                 folder.mkdir(parents=True, exist_ok=True)
-            certificates.make(self.settings.certificates)
+            make_certificates(self.settings.certificates)
             self.configure()
             for attempt in itertools.count(1):
                 started = time.monotonic()
@@ -190,7 +220,7 @@ class Broker(ABC):
 
     def env(self) -> dict[str, object]:
         """All that a test needs to know to talk to this broker."""
-        ports = self.ports
+        ports, certificates = self.ports, self.settings.certificates
         pid = self.daemon.pid()
         unavailable = self.unavailable() if pid is None else None
         # Where it cannot be started from here, docker compose may have done so.
@@ -201,16 +231,19 @@ class Broker(ABC):
             "server": server,
             "pid": pid,
             "unavailable": unavailable,
-            "host": HOST,
             "ports": ports,
-            "urls": {what: f"{scheme}://{HOST}:{ports[what]}{path}" for what, (scheme, path) in self.schemes.items()},
-            "vhosts": list(self.vhosts),
-            "users": {
-                user.name: {"passcode": user.passcode, "rights": user.rights, "vhosts": list(user.vhosts)}
-                for user in USERS
+            "urls": {
+                what: f"{scheme}://{HOST}:{ports[what]}{path}"
+                for what, (scheme, path) in SCHEMES.items()
+                if what in ports
             },
-            "tls": certificates.paths(self.settings.certificates),
-            "dead_letters": dict(self.dead_letters),
+            "users": dict(USERS),
+            "tls": {
+                "ca": str(certificates / "ca.pem"),
+                "other_ca": str(certificates / "otherca.pem"),
+                "client_cert": str(certificates / "client.pem"),
+                "client_key": str(certificates / "client.key"),
+                "server_name": "localhost",
+            },
             "jms_responder": self.jms_responder(),
-            "logs": [str(path) for path in self.logs],
         }

@@ -4,11 +4,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from brokers_lib import compose
 from brokers_lib.activemq import ActiveMQ
 from brokers_lib.artemis import Artemis
 from brokers_lib.broker import Broker
@@ -33,7 +32,6 @@ verbs:
   log       print the ends of the logs
   wipe      stop, and delete data, configuration and logs
   ctl       pass the rest to rabbitmqctl (ctl rabbitmq ..., ctl rabbitmq4 ...) or artemis (ctl artemis ...)
-  compose   write the files that compose.yaml mounts; --check: only tell whether they are current
 
 brokers: rabbitmq, rabbitmq4, activemq, artemis, spring; all where none is named, except for those that cannot run
 here: rabbitmq4 needs root on Debian. All listen on 127.0.0.1 alone.
@@ -56,8 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verbs = ("install", "start", "stop", "restart", "kill", "status", "env", "log", "wipe")
-    parser.add_argument("verb", choices=verbs, metavar="VERB")
+    parser.add_argument("verb", choices=[*ACTIONS, "status", "env", "log"], metavar="VERB")
     parser.add_argument(
         "brokers", nargs="*", metavar="BROKER", help="rabbitmq, rabbitmq4, activemq, artemis, spring; default: all"
     )
@@ -77,21 +74,19 @@ def _install(broker: Broker) -> str:
     return f"{broker.name}: installed"
 
 
-def _act(verb: str, broker: Broker) -> str:
-    match verb:
-        case "install":
-            return _install(broker)
-        case "start":
-            return broker.start()
-        case "stop":
-            return broker.stop()
-        case "kill":
-            return broker.kill()
-        case "wipe":
-            return broker.wipe()
-        case _:
-            broker.stop()
-            return broker.start()
+def _restart(broker: Broker) -> str:
+    broker.stop()
+    return broker.start()
+
+
+ACTIONS: Final[Mapping[str, Callable[[Broker], str]]] = {
+    "install": _install,
+    "start": Broker.start,
+    "stop": Broker.stop,
+    "restart": _restart,
+    "kill": Broker.kill,
+    "wipe": Broker.wipe,
+}
 
 
 def _act_on_all(verb: str, brokers: Sequence[Broker]) -> int:
@@ -105,7 +100,7 @@ def _act_on_all(verb: str, brokers: Sequence[Broker]) -> int:
                 print(problem, file=sys.stderr, flush=True)
                 failed.append(broker)
     with ThreadPoolExecutor(max_workers=len(BROKERS)) as pool:
-        jobs = {broker: pool.submit(_act, verb, broker) for broker in brokers if broker not in failed}
+        jobs = {broker: pool.submit(ACTIONS[verb], broker) for broker in brokers if broker not in failed}
         for broker, done in jobs.items():
             try:
                 print(done.result(), flush=True)
@@ -147,8 +142,6 @@ def main(arguments: Sequence[str]) -> int:
         if name not in {kind.name for kind in BROKERS}:
             name, rest = "rabbitmq", list(arguments[1:])
         return _chosen([name], settings)[0].control(rest)
-    if arguments and arguments[0] == "compose":
-        return compose.write(check="--check" in arguments)
     parsed = _parser().parse_args(arguments)
     verb, brokers = str(parsed.verb), _chosen([str(name) for name in parsed.brokers], settings)
     match verb:

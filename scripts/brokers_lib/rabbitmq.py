@@ -1,8 +1,5 @@
 """RabbitMQ: Debian's package, run as a private node with its own epmd."""
 
-import base64
-import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -11,53 +8,13 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from brokers_lib import install
-from brokers_lib.broker import Broker, render
+from brokers_lib.broker import Broker
 from brokers_lib.processes import Daemon
-from brokers_lib.settings import HOST, USERS, Settings, User
+from brokers_lib.settings import HOST, Settings
 
 # Not /usr/sbin: the wrapper there insists on being root or the user rabbitmq, and on the system's folders.
 PROGRAMS: Final = Path("/usr/lib/rabbitmq/bin")
-PLUGINS: Final = "[rabbitmq_stomp,rabbitmq_web_stomp].\n"
 _ERLANG: Final = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
-
-
-def _hashed(user: User) -> dict[str, object]:
-    # Salted by the name, not by chance: the same users give the same file, which compose.yaml keeps in git.
-    salt = hashlib.sha256(user.name.encode()).digest()[:4]
-    digest = hashlib.sha256(salt + user.passcode.encode()).digest()
-    return {
-        "name": user.name,
-        "tags": ["administrator"] if user.name == "guest" else [],
-        "hashing_algorithm": "rabbit_password_hashing_sha256",
-        "password_hash": base64.b64encode(salt + digest).decode(),
-    }
-
-
-def definitions() -> str:
-    """Users, virtual hosts, permissions and dead-lettering, in the format of RabbitMQ's `load_definitions`."""
-    permissions: list[dict[str, str]] = []
-    for user in USERS:
-        write = ".*" if user.rights == "all" else "^$"
-        permissions += [
-            {"user": user.name, "vhost": vhost, "configure": write, "write": write, "read": ".*"}
-            for vhost in user.vhosts
-        ]
-    dead_letter: dict[str, object] = {
-        "vhost": "/",
-        "name": "dlq",
-        "pattern": "^dlq-src",
-        "apply-to": "queues",
-        "priority": 0,
-        "definition": {"dead-letter-exchange": "", "dead-letter-routing-key": "dlq"},
-    }
-    everything: dict[str, object] = {
-        "users": [_hashed(user) for user in USERS],
-        "vhosts": [{"name": vhost} for vhost in RabbitMQ.vhosts],
-        "permissions": permissions,
-        "policies": [dead_letter],
-        "queues": [{"name": "dlq", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
-    }
-    return json.dumps(everything, indent=1) + "\n"
 
 
 class RabbitMQ(Broker):
@@ -65,14 +22,8 @@ class RabbitMQ(Broker):
 
     name = "rabbitmq"
     offsets: ClassVar = {"stomp": 0, "stomp+ssl": 1, "ws": 2, "wss": 3, "erlang": 4, "epmd": 5}
-    schemes: ClassVar = {
-        "stomp": ("stomp", ""),
-        "stomp+ssl": ("stomps", ""),
-        "ws": ("ws", "/ws"),
-        "wss": ("wss", "/ws"),
-    }
-    dead_letters: ClassVar = {"queue_prefix": "/queue/dlq-src", "destination": "/queue/dlq"}
-    vhosts = ("/", "/test")
+    configured_as = "rabbitmq"
+    container_folders: ClassVar = {"/etc/rabbitmq/definitions.json": "definitions.json"}
     # rabbitmqctl is a node too, and takes one of three ports.
     control_offset = 6
 
@@ -91,19 +42,6 @@ class RabbitMQ(Broker):
         if not (PROGRAMS / "rabbitmq-server").exists():
             install.apt("rabbitmq-server")
 
-    def template_values(self) -> dict[str, object]:
-        """See `templates/rabbitmq.conf`."""
-        return {
-            "host": HOST,
-            "certs": self.settings.certificates,
-            "definitions": self.state / "definitions.json",
-            "stomp": self.ports["stomp"],
-            "tls": self.ports["stomp+ssl"],
-            "ws": self.ports["ws"],
-            "wss": self.ports["wss"],
-            "extra": self.settings.rabbitmq_extra_conf,
-        }
-
     def configure(self) -> None:
         """Write configuration, definitions, plugins and the cookie."""
         home = self.state / "home"
@@ -114,10 +52,9 @@ class RabbitMQ(Broker):
             cookie.write_text(secrets.token_hex(16), encoding="ascii")
             cookie.chmod(0o400)
         files = {
-            "rabbitmq.conf": render("rabbitmq.conf", self.template_values()),
+            "rabbitmq.conf": f"{self.configuration('rabbitmq.conf')}{self.settings.rabbitmq_extra_conf}\n",
             "advanced.config": self.settings.rabbitmq_advanced_conf + "\n",
-            "enabled_plugins": PLUGINS,
-            "definitions.json": definitions(),
+            **{name: self.configuration(name) for name in ("enabled_plugins", "definitions.json")},
         }
         for name, text in files.items():
             (self.state / name).write_text(text, encoding="utf-8")

@@ -33,26 +33,9 @@ BASE_PORTS: Final[Mapping[str, int]] = {
     # 44613 is the Spark cluster's.
     "rabbitmq4": 46613,
 }
-# The key stores protect throw-away keys from nobody, but Java insists on a password.
-STORE_PASSWORD: Final = "changeit"  # noqa: S105
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
-    """A login that exists on all brokers but Spring's, which has none; what it may do there is told by `rights`."""
-
-    name: str
-    passcode: str
-    rights: str
-    vhosts: tuple[str, ...]
-
-
-# alice's passcode has a colon, to see that it survives the escaping of CONNECT.
-USERS: Final = (
-    User(name="guest", passcode="guest", rights="all", vhosts=("/", "/test")),
-    User(name="alice", passcode="s3cret:x", rights="all", vhosts=("/test",)),
-    User(name="readonly", passcode="readonly", rights="read", vhosts=("/",)),
-)
+# The passcodes of all brokers but Spring's, which has no login: as in the files of config/, where RabbitMQ's are hashed
+# (`rabbitmqctl hash_password`). alice's has a colon, to see that it survives the escaping of CONNECT.
+USERS: Final[Mapping[str, str]] = {"guest": "guest", "alice": "s3cret:x", "readonly": "readonly"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,6 @@ class Spring(Broker):
 
     name = "spring"
     offsets: ClassVar = {"ws": 0}
-    schemes: ClassVar = {"ws": ("ws", _PATH)}
-    dead_letters: ClassVar = {}
-    vhosts = ()
 
     @property
     def library(self) -> Path:
