@@ -97,7 +97,7 @@ test-all: $(VENV)/.stamp-test  ### run every test that needs no broker, the slow
 	@$(PY) -m pytest -m "not interop" $(ARGS)
 
 mutants: $(VENV)/.stamp-test  ### change the code in small ways, and see that a test fails (ARGS="--seed N --count N --modules cli")
-	@$(PY) scripts/mutants $(ARGS)
+	@$(PY) scripts/mutants.py $(ARGS)
 
 simulate: $(VENV)/.stamp-test  ### simulate client, network and broker by seeds (SEEDS=n FIRST=n SECONDS=n; SEED=n again; LOOP=asyncio; PLANTED=1 proves it)
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) \
