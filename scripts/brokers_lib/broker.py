@@ -130,6 +130,12 @@ class Broker(ABC):
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    def install_alone(self) -> str:
+        """Install it while no other does."""
+        with self.alone():
+            self.install()
+        return f"{self.name}: installed"
+
     def start(self) -> str:
         """Start the broker and wait until it answers. Returns one line that tells how it went."""
         with self.alone():
@@ -180,6 +186,11 @@ class Broker(ABC):
             stopped = self.daemon.stop()
             self.after_stop()
         return f"{self.name}: stopped" if stopped else f"{self.name}: was not running"
+
+    def restart(self) -> str:
+        """Stop it, and start it again."""
+        self.stop()
+        return self.start()
 
     def kill(self) -> str:
         """End the broker with SIGKILL, as a crash would."""

@@ -68,22 +68,11 @@ def _chosen(names: Sequence[str], settings: Settings) -> list[Broker]:
     return [kind(settings) for name, kind in known.items() if not names or name in names]
 
 
-def _install(broker: Broker) -> str:
-    with broker.alone():
-        broker.install()
-    return f"{broker.name}: installed"
-
-
-def _restart(broker: Broker) -> str:
-    broker.stop()
-    return broker.start()
-
-
 ACTIONS: Final[Mapping[str, Callable[[Broker], str]]] = {
-    "install": _install,
+    "install": Broker.install_alone,
     "start": Broker.start,
     "stop": Broker.stop,
-    "restart": _restart,
+    "restart": Broker.restart,
     "kill": Broker.kill,
     "wipe": Broker.wipe,
 }
@@ -95,7 +84,7 @@ def _act_on_all(verb: str, brokers: Sequence[Broker]) -> int:
     if verb in {"install", "start", "restart"}:
         for broker in brokers:  # in turn: apt and Maven each want to be alone
             try:
-                _install(broker)
+                broker.install_alone()
             except SystemExit as problem:
                 print(problem, file=sys.stderr, flush=True)
                 failed.append(broker)
