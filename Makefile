@@ -140,7 +140,7 @@ lock: $(VENV)/.stamp-release  ### pin what development needs, with hashes, in re
 	    --no-header --quiet --output-file requirements-dev.txt >/dev/null
 
 release: $(VENV)/.stamp-release  ### build and check the archives of a release in dist/
-	@$(PY) scripts/release $(ARGS)
+	@PYTHON=$(PY) scripts/release $(ARGS)
 
 # A stamp says that a dependency group is installed; groups that include others set their stamps too.
 $(VENV)/.stamp-%: pyproject.toml scripts/bootstrap.py

@@ -63,11 +63,10 @@ class Checkout:
 
     def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         # Without bytecode, which would be a change of a checkout that ignores less.
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHON": sys.executable}
         environment.pop("SOURCE_DATE_EPOCH", None)
-        command = [sys.executable, str(self.folder / "scripts" / "release"), *arguments]
         return subprocess.run(
-            command,
+            [self.folder / "scripts" / "release", *arguments],
             cwd=self.folder,
             env=environment,
             check=False,

@@ -1,1 +1,0 @@
-"""Building a release; `scripts/release` is the way in."""
