@@ -11,14 +11,15 @@ module of a package to another; `__init__.py` does not count as a file or in a c
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Final
+
+import grimp
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "trio_stomp"
@@ -45,61 +46,26 @@ class Package:
     uses: set[str] = field(default_factory=set[str])
 
 
-def sources_here() -> dict[str, str]:
-    """The modules of the work tree: path below the project -> text."""
-    return {
-        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted((ROOT / PACKAGE).rglob("*.py"))
-    }
-
-
-def package_of(module: str) -> str:
-    """``session`` of ``trio_stomp.session.buffer``, ``errors`` of ``trio_stomp.errors``."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else PACKAGE
-
-
-def module_of(path: str) -> str:
-    """The dotted name of a file."""
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def imports_of(tree: ast.Module, modules: Iterable[str]) -> set[str]:
-    """The modules of the package that a module imports, wherever it does, but for types only."""
-    known, found = set(modules), set[str]()
-    for node in _run(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found & known
-
-
-def _run(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only type checkers see."""
-    yield node
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _run(child)
-
-
-def measure(sources: Mapping[str, str]) -> list[Package]:
+def measure() -> list[Package]:
     """The packages of the package, the lowest first."""
-    modules = {module_of(path): text for path, text in sources.items()}
-    inits = {module_of(path) for path in sources if path.endswith("/__init__.py")}
-    uses = {name: imports_of(ast.parse(text), modules) - {name} for name, text in modules.items()}
+    graph = grimp.build_graph(PACKAGE, cache_dir=None, exclude_type_checking_imports=True)
     packages: dict[str, Package] = {}
-    for name, text in modules.items():
-        if name == PACKAGE:
-            continue
-        package = packages.setdefault(package_of(name), Package(package_of(name)))
+    uses: dict[str, set[str]] = {}
+    for module in sorted(graph.modules - {PACKAGE}):
+        name = module.split(".")[1]
+        package = packages.setdefault(name, Package(name))
+        path = ROOT / module.replace(".", "/")
+        is_module = not path.is_dir()
+        text = (path.with_suffix(".py") if is_module else path / "__init__.py").read_text(encoding="utf-8")
+        imported = graph.find_modules_directly_imported_by(module) - {PACKAGE}
         package.lines += text.count("\n")
-        package.files += name not in inits
-        package.uses |= {package_of(each) for each in uses[name] if each != PACKAGE} - {package.name}
+        package.files += is_module
+        package.uses |= {each.split(".")[1] for each in imported} - {name}
+        if is_module:
+            uses[module] = {each for each in imported if each.startswith(f"{PACKAGE}.{name}.")}
     for package in packages.values():
-        inside = {name for name in modules if package_of(name) == package.name and name not in inits}
-        package.chain = longest_chain({name: uses[name] & inside for name in inside})
+        inside = {each for each in uses if each.split(".")[1] == package.name}
+        package.chain = longest_chain({each: uses[each] & inside for each in inside})
     level = levels({package.name: package.uses for package in packages.values()})
     return sorted(packages.values(), key=lambda package: (level[package.name], package.name))
 
@@ -239,7 +205,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    packages = measure(sources_here())
+    packages = measure()
     old = PAGE.read_text(encoding="utf-8")
     page = between("packages", table(packages), old)
     svg = drawing(packages)
