@@ -17,7 +17,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
 .PHONY: help demo example pipeline test check ruff flake8-async mypy pyright imports workflows format docs interop bench clean \
-    test-all coverage mutants simulate chaos soak spark-soak pythons lowest lock release
+    test-all coverage mutants peers simulate chaos soak spark-soak pythons lowest lock release
 
 help:  ## list the targets
 	@echo "Every day:"
@@ -95,6 +95,9 @@ clean:  ## remove what was built; the environment and the brokers stay
 
 test-all: $(VENV)/.stamp-test  ### run every test that needs no broker, the slow ones and Spark's too
 	@$(PY) -m pytest -m "not interop" $(ARGS)
+
+peers: $(VENV)/.stamp-test  ### run another client's own tests against the embedded broker, and RabbitMQ where it runs
+	@$(PY) scripts/peer_suites.py $(ARGS)
 
 mutants: $(VENV)/.stamp-test  ### change the code in small ways, and see that a test fails (ARGS="--seed N --count N --modules cli")
 	@$(PY) scripts/mutants.py $(ARGS)
