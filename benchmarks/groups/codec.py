@@ -1,4 +1,4 @@
-"""Group 1: codecs alone, bytes to frames and back, without any I/O."""
+"""Codecs alone, bytes to frames and back, without any I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group 2: a connection to the peer process, as the application sees it."""
+"""A connection to the peer process, as the application sees it."""
 
 from __future__ import annotations
 
