@@ -66,6 +66,7 @@ async def test_message_when_sent_and_handled_then_one_trace_with_the_conventions
     assert handled.attributes is not None
     assert acked.attributes is not None
     assert handled.attributes["messaging.message.id"] == message.stable_id == message.headers["dedup-id"]
+    assert handled.attributes["messaging.message.body.size"] == len(b"12345")
     assert handled.attributes["messaging.operation.type"] == "process"
     assert acked.attributes["messaging.operation.type"] == "settle"
     assert sent.end_time is not None
