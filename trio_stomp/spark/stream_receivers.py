@@ -73,7 +73,7 @@ class Progress:
             return len(self._idle) >= receivers
 
     def wait(self, known: int, timeout: float, idle_receivers: int | None = None) -> None:
-        """Wait until rows are written after the `known` news, a receiver fails, or so many receivers are idle."""
+        """Wait until rows are written after the `known` news, a receiver fails, or this number of receivers is idle."""
 
         def over() -> bool:
             is_idle = idle_receivers is not None and len(self._idle) >= idle_receivers
