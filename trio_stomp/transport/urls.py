@@ -57,7 +57,7 @@ _OTHER_SCHEMES: Final = {
     "https": "wss://",
 }
 
-# A comma between URLs, or between hosts; one in a passcode is none of these.
+# A comma between URLs or between hosts, but not one in a passcode.
 _SEVERAL: Final = re.compile(r",[a-z+]+://|^[a-z+]+://(?:[^/?#]*@)?+[^/?#@]*,")
 # Host and port without a scheme, maybe with a virtual host. What holds an "@" may hold a passcode, and is never shown.
 _ADDRESS: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}(/[A-Za-z0-9_.%-]*)?")
