@@ -294,6 +294,22 @@ async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_
         assert (await anext(messages)).text == "2"
 
 
+async def test_iteration_when_each_wait_is_short_and_nothing_is_settled_then_warned_after_the_same_time(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A loop that looks at a flag once a second would otherwise wait in silence."""
+    for number in range(3):
+        await client.send("/queue/a", str(number))
+    async with client.subscribe("/queue/a", prefetch=2) as messages:
+        assert [message.text async for message in messages.messages(timeout=1)] == ["0", "1"]
+        for _ in range(28):
+            assert [message async for message in messages.messages(timeout=1)] == []
+        assert "are not settled" not in caplog.text
+        for _ in range(2):
+            assert [message async for message in messages.messages(timeout=1)] == []
+    assert caplog.text.count("are not settled") == 1
+
+
 async def test_iteration_when_it_waits_long_with_room_in_the_prefetch_then_not_warned(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

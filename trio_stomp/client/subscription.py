@@ -89,6 +89,8 @@ class Subscription(Generic[T_co]):
         self._codec = codec
         self._settles = registration.options.ack is not AckMode.AUTO
         self._has_warned = False
+        # Since when the prefetch is exhausted, and after which message.
+        self._exhausted = (-1, 0.0)
         self._settlement = Settlement.UNSETTLED if self._settles else Settlement.AUTO
 
     def __repr__(self) -> str:
@@ -149,7 +151,10 @@ class Subscription(Generic[T_co]):
     async def _wait(self) -> bool:
         """Wait for a message; return False when the subscription was left. Warn if the prefetch stays exhausted."""
         if not self._has_warned and self._is_exhausted:
-            with anyio.move_on_after(_EXHAUSTED_SECONDS):
+            # Not from the beginning of this call: a program may ask again and again with a short time limit.
+            if self._exhausted[0] != self._inbox.delivered:
+                self._exhausted = (self._inbox.delivered, current_time())
+            with move_on_at(self._exhausted[1] + _EXHAUSTED_SECONDS):
                 return await self._inbox.wait()
             if self._is_exhausted:
                 self._has_warned = True
