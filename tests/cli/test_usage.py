@@ -29,6 +29,8 @@ REFUSED: list[tuple[str, str]] = [
     ("move /queue/a /queue/a", "never end"),
     ("move /queue/a /queue/b --grep '('", "invalid regular expression"),
     ("ping --ask-passcode", "--passcode-file"),
+    ("ping -u 'failover:(tcp://a:1,tcp://b:1)'", "write --url once for each, such as --url stomp://first:61613 --url "),
+    ("ping -u stomp://a:1,b:1", "write --url once for each, such as --url stomp://first:61613 --url "),
     ("ping --connect-header priority", "NAME:VALUE"),
     ("ping --connect-timeout 0ms", "not in the range"),
     *(

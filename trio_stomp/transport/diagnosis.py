@@ -14,7 +14,7 @@ from typing import Final
 from trio_stomp.brokers import is_authentication_refusal, is_final_refusal, is_vhost_refusal
 from trio_stomp.errors import BrokerError
 from trio_stomp.printable import one_line
-from trio_stomp.transport.urls import Endpoint, Transport
+from trio_stomp.transport.urls import URL_LIST, Endpoint, Transport
 
 __all__ = [
     "HINT_BYTES",
@@ -325,6 +325,7 @@ _WORDINGS: Final = (
     _Wording("user and passcode of proxy=", "user and passcode of --proxy"),
     _Wording("(connect_timeout)", "(--connect-timeout)", "(connectTimeoutMs)"),
     _Wording("connect(websocket_message_bytes=8192)", "--websocket-message-bytes 8192"),
+    _Wording(URL_LIST, "--url once for each, such as --url stomp://first:61613 --url stomp://second:61613"),
     # From the client, when it gives up.
     _Wording(_GIVES_UP, _GIVES_UP, ", the limit set by the option 'reconnectTimeoutMs'"),
 )

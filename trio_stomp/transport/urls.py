@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from trio_stomp.errors import LocalProtocolError
 
-__all__ = ["OWN_STREAM", "Endpoint", "Transport", "UrlParts"]
+__all__ = ["OWN_STREAM", "URL_LIST", "Endpoint", "Transport", "UrlParts"]
 
 
 class Transport(enum.Enum):
@@ -48,11 +48,11 @@ _SCHEMES: Final = {
 }
 
 # How brokers and other clients write URLs.
-_LIST: Final = "a list of URLs, such as ['stomp://first:61613', 'stomp://second:61613']"
+URL_LIST: Final = "a list of URLs, such as ['stomp://first:61613', 'stomp://second:61613']"
 _OTHER_SCHEMES: Final = {
     **dict.fromkeys(("tcp", "nio", "stomp+tcp", "stomp+nio"), "stomp://"),
     **dict.fromkeys(("ssl", "tls", "stomp+ssl", "stomp+tls", "stomp+nio+ssl"), "stomps://"),
-    **dict.fromkeys(("failover", "fanout", "static"), _LIST),
+    **dict.fromkeys(("failover", "fanout", "static"), URL_LIST),
     "http": "ws://",
     "https": "wss://",
 }
@@ -323,7 +323,7 @@ def _refuse_other_forms(url: str) -> None:
     if scheme in _OTHER_SCHEMES:
         raise LocalProtocolError(f"the broker URL has scheme {scheme!r}; write {_OTHER_SCHEMES[scheme]}; {_EXPECTED}")
     if _SEVERAL.search(url.partition("?")[0]):
-        raise LocalProtocolError(f"the broker URL holds several URLs; write {_LIST}")
+        raise LocalProtocolError(f"the broker URL holds several URLs; write {URL_LIST}")
 
 
 def _check(parts: UrlParts, transport: Transport) -> None:
