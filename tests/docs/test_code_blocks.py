@@ -45,6 +45,8 @@ INSTALLED = {
     ".[spark,cli]",
     ".[websocket]",
     ".[proxy]",
+    "opentelemetry-exporter-prometheus",
+    "opentelemetry-sdk",
     "pyspark[connect]",
     "pytest",
     "pytest-asyncio",
