@@ -51,7 +51,7 @@ def test_move_when_some_are_not_selected_then_they_stay(
 
     done = cli(*MOVE, *selection)
 
-    assert (done.exit_code, done.stdout) == (0, "4 messages moved, 4 left where they were\n")
+    assert (done.exit_code, done.stdout) == (0, "4 messages moved, 4 left in place\n")
     assert numbers(stomp_broker_thread, "/queue/b") == [0, 2, 4, 6]
     assert numbers(stomp_broker_thread, "/queue/a") == [1, 3, 5, 7]
 
@@ -79,7 +79,7 @@ def test_move_when_back_to_the_origin_then_each_to_its_own_and_others_stay(
     done = cli("move", "/queue/a", "--to-origin", "--idle", "100ms")
 
     assert done.exit_code == ExitCode.FAILED
-    assert done.stdout == "2 messages moved, 1 left where they were\n"
+    assert done.stdout == "2 messages moved, 1 left in place\n"
     assert "1 message left in the queue, without a header that says where it came from" in done.stderr
     for number, queue in enumerate(("orders", "invoices", "a")):
         assert numbers(stomp_broker_thread, f"/queue/{queue}") == [number]
@@ -99,7 +99,7 @@ def test_move_when_a_dead_letter_fails_again_then_it_stays_and_the_command_ends(
 
     done = cli("move", "/queue/a", "--to-origin", "--idle", "100ms")
 
-    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "2 messages moved, 1 left where they were\n")
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "2 messages moved, 1 left in place\n")
     assert "1 message left in the queue: failed again after this command began" in done.stderr
     assert numbers(stomp_broker_thread, "/queue/orders") == [0, 2]
 

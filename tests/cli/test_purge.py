@@ -27,6 +27,6 @@ def test_purge_when_some_are_selected_then_the_others_stay(
     matched = cli("purge", queue, "-y", "--idle", "500ms", "--match", "shop=2")
     counted = cli("purge", queue, "-y", "--count", "1")
 
-    assert (matched.exit_code, matched.stdout) == (0, "1 message removed, 3 left where they were\n")
+    assert (matched.exit_code, matched.stdout) == (0, "1 message removed, 3 left in place\n")
     assert (counted.exit_code, counted.stdout) == (0, "1 message removed\n")
     assert bodies(stomp_broker_thread) == [b"1", b"3"]

@@ -58,7 +58,7 @@ def test_purge_when_some_are_selected_then_only_those_are_gone(broker: Broker, d
     nothing = cli(url, "subscribe", queue, "-w", "0.5")
 
     assert (sent.exit_code, some.exit_code, rest.exit_code, nothing.exit_code) == (0, 0, 0, 0), rest.output
-    assert some.stdout == "1 message removed, 19 left where they were\n"
+    assert some.stdout == "1 message removed, 19 left in place\n"
     assert (rest.stdout, nothing.stdout) == ("19 messages removed\n", "")
 
 

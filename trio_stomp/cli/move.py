@@ -132,7 +132,7 @@ class _Mover:
         self._began = time.time()
 
     def __str__(self) -> str:
-        left = f", {self.held} left where they were" if self.held else ""
+        left = f", {self.held} left in place" if self.held else ""
         perhaps = f", perhaps {self.uncertain} more" if self.uncertain else ""
         done = "removed" if self._move is None else "moved"
         return f"{counted(self.moved, 'message')} {done}{perhaps}{left}"
