@@ -242,6 +242,15 @@ async def test_dial_when_the_credentials_are_no_pair_then_said_so_and_not_shown(
     assert "hush-hush" not in error
 
 
+async def test_dial_when_the_credentials_function_is_not_async_then_said_so(broker: Broker) -> None:
+    def credentials() -> tuple[str, str]:
+        return "me", "hush-hush"
+
+    error = str(await refused(broker, credentials=credentials))  # type: ignore[arg-type]  # what is refused
+    assert "credentials= failed: it must be an async function; it returned tuple, which cannot be awaited" in error
+    assert "hush-hush" not in error
+
+
 async def test_dial_when_the_credentials_do_not_come_then_timeout_names_them(broker: Broker) -> None:
     async def credentials() -> tuple[str, str]:
         await trio.sleep(1000)

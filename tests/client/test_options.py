@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import ssl
 from functools import partial
 
 import pytest
@@ -56,6 +58,10 @@ async def refusal(urls: object, **options: object) -> str:
         (
             {"tls": "ca.pem"},
             "an ssl.SSLContext, True or False, got 'ca.pem': use ssl.create_default_context(cafile='ca.pem')",
+        ),
+        (
+            {"tls": ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)},
+            "tls is a context for servers: use ssl.create_default_context(cafile=...), without a purpose",
         ),
         ({"tls": None}, "tls must be an ssl.SSLContext, True or False, got None"),
         ({"reconnect": "yes"}, "reconnect must be a Reconnect, or True for its defaults, got 'yes'"),

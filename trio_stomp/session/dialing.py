@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from inspect import isawaitable
 from math import inf
 from typing import Final, Generic, TypeVar
 
@@ -353,10 +354,16 @@ async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | No
         passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
         return login, passcode
     try:
-        return _pair(await completed(called(settings.credentials)))
+        return _pair(await completed(_awaitable(called(settings.credentials))))
     except Exception as error:
         reason = f"the function given as credentials= failed: {safe_str(error) or type(error).__name__}"
         raise StepFailed("credentials", reason) from error
+
+
+def _awaitable(given: Awaitable[object]) -> Awaitable[object]:
+    if not isawaitable(given):
+        raise TypeError(f"it must be an async function; it returned {type(given).__name__}, which cannot be awaited")
+    return given
 
 
 def _pair(given: object) -> tuple[str, str]:

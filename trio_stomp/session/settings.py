@@ -212,6 +212,10 @@ def _reconnect(value: object) -> Reconnect | None:
 
 
 def _tls(value: object) -> ssl.SSLContext | bool:
+    if isinstance(value, ssl.SSLContext) and value.protocol is ssl.PROTOCOL_TLS_SERVER:
+        raise LocalProtocolError(
+            "tls is a context for servers: use ssl.create_default_context(cafile=...), without a purpose"
+        )
     if isinstance(value, ssl.SSLContext | bool):
         return value
     use = f": use ssl.create_default_context(cafile={value!r})" if isinstance(value, str) else ""
