@@ -132,6 +132,7 @@ async def not_plain(_message: Message) -> str:  # noqa: ASYNC124  # what is refu
         ({"key": 5}, "key must be the name of a header, or a plain .* function of the message, got 5"),
         ({"dead_letter": 5}, "dead_letter must be a destination, or a plain .* function of the message, got 5"),
         ({"dead_letter": ""}, "dead_letter must be a destination, or a plain .* function of the message, got ''"),
+        ({"dead_letter": "/queue/idle"}, "dead_letter must not be what the subscription reads, got '/queue/idle': a "),
         ({"dead_letter": not_plain}, "dead_letter must be .* plain .* function .*, got <function not_plain"),
         ({"around": 5}, "around must be a list of functions of the message that return context managers, got 5"),
     ],

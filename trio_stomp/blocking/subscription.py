@@ -354,7 +354,13 @@ class Subscription(Generic[T_co]):
             )
         require_plain(handler)
         check_work(
-            workers=workers, key=key, retry=retry, dead_letter=dead_letter, around=around, drain_timeout=drain_timeout
+            self.destination,
+            workers=workers,
+            key=key,
+            retry=retry,
+            dead_letter=dead_letter,
+            around=around,
+            drain_timeout=drain_timeout,
         )
         limiter = trio.CapacityLimiter(workers)
 

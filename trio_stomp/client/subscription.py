@@ -398,7 +398,13 @@ class Subscription(Generic[T_co]):
             )
         require_async(handler)
         check_work(
-            workers=workers, key=key, retry=retry, dead_letter=dead_letter, around=around, drain_timeout=drain_timeout
+            self.destination,
+            workers=workers,
+            key=key,
+            retry=retry,
+            dead_letter=dead_letter,
+            around=around,
+            drain_timeout=drain_timeout,
         )
         require_seconds("report_blocking_after", report_blocking_after)
         options = WorkOptions(

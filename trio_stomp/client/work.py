@@ -36,7 +36,7 @@ from typing_extensions import TypeVar
 from trio_stomp.brokers import require, require_destination, require_seconds, require_whole
 from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTransaction
 from trio_stomp.client.handlers import HOW_TO_MAKE_IT_ASYNC, is_plain
-from trio_stomp.errors import DecodeError, StaleMessage, StompError
+from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
@@ -196,6 +196,7 @@ class WorkOptions(Generic[T]):
 
 
 def check_work(
+    destination: str,
     *,
     workers: object,
     key: object,
@@ -206,6 +207,15 @@ def check_work(
 ) -> None:
     """Check arguments of `Subscription.work`, before any message is taken.
 
+    Args:
+        destination: What the subscription reads.
+        workers: An argument, as the others.
+        key: An argument.
+        retry: An argument.
+        dead_letter: An argument.
+        around: An argument.
+        drain_timeout: An argument.
+
     Raises:
         LocalProtocolError: One is invalid.
     """
@@ -215,6 +225,11 @@ def check_work(
     require(retry is None or isinstance(retry, Retry), "retry", "a Retry, such as Retry(attempts=3)", retry)
     is_valid = dead_letter is None or (dead_letter != "" if isinstance(dead_letter, str) else is_plain(dead_letter))
     require(is_valid, "dead_letter", f"a destination, or {function}", dead_letter)
+    if dead_letter == destination:
+        raise LocalProtocolError(
+            f"dead_letter must not be what the subscription reads, got {destination!r}: a message that fails would "
+            "come back without end"
+        )
     expected = "a list of functions of the message that return context managers"
     require(_are_functions(around), "around", expected, around)
     require_seconds("drain_timeout", drain_timeout)
