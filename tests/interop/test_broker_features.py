@@ -452,3 +452,69 @@ async def test_body_when_text_or_bytes_then_its_type_reaches_the_broker(
     assert (text.text, octets.body) == ("text", b"bytes")
     assert "content-length" in octets.headers
     assert ("content-length" in text.headers) is (broker.name == "rabbitmq")
+
+
+# --- other extensions: the tables of docs/how-to/broker-features.md ---------------------------------------------------
+
+
+@on("activemq")
+async def test_virtual_topic_when_sent_to_then_the_queue_of_each_group_gets_a_copy(broker: Broker) -> None:
+    name = f"interop.{uuid.uuid4().hex[:12]}"
+    queues = [f"/queue/Consumer.{group}.VirtualTopic.{name}" for group in ("billing", "packing")]
+    async with connected(broker) as client:
+        for queue in queues:
+            assert await drained(client, queue) == []
+        await client.send(f"/topic/VirtualTopic.{name}", b"tea", receipt=True)
+        assert [await drained(client, queue) for queue in queues] == [[b"tea"], [b"tea"]]
+
+
+@on("activemq")
+async def test_composite_destination_when_sent_to_then_each_gets_the_message(broker: Broker) -> None:
+    first, second = (f"/queue/interop.{uuid.uuid4().hex[:12]}" for _ in range(2))
+    async with connected(broker) as client:
+        await client.send(f"{first},{second}", b"both", receipt=True)
+        assert [await drained(client, queue) for queue in (first, second)] == [[b"both"], [b"both"]]
+        # Messages that wait already may come late; see the page.
+        async with client.subscribe(f"{first},{second}") as subscription:
+            await client.send(first, b"1", receipt=True)
+            await client.send(second, b"2", receipt=True)
+            assert sorted(await everything(subscription)) == [b"1", b"2"]
+
+
+@on("activemq")
+async def test_consumer_when_exclusive_or_preferred_then_it_gets_all_messages(broker: Broker) -> None:
+    queue = f"/queue/interop.{uuid.uuid4().hex[:12]}"
+    for headers, others in (
+        ({"activemq.exclusive": "true"}, {"activemq.exclusive": "true"}),
+        ({"activemq.priority": "10"}, {"activemq.priority": "1"}),
+    ):
+        async with (
+            connected(broker) as client,
+            client.subscribe(queue, headers=headers) as first,
+            client.subscribe(queue, headers=others) as second,
+        ):
+            for number in range(4):
+                await client.send(queue, b"%d" % number, receipt=True)
+            assert (await everything(first), await everything(second)) == ([b"0", b"1", b"2", b"3"], [])
+
+
+@on("artemis")
+async def test_queue_of_a_topic_when_the_topic_is_sent_to_then_each_queue_gets_a_copy(broker: Broker) -> None:
+    name = f"interop.{uuid.uuid4().hex[:12]}"
+    async with (
+        connected(broker) as client,
+        client.subscribe(f"/topic/{name}::{name}.billing") as billing,
+        client.subscribe(f"/topic/{name}::{name}.packing") as packing,
+    ):
+        await client.send(f"/topic/{name}", b"tea", receipt=True)
+        assert (await everything(billing), await everything(packing)) == ([b"tea"], [b"tea"])
+
+
+@on("rabbitmq")
+async def test_message_when_it_expires_in_a_queue_that_dead_letters_then_it_is_delayed(broker: Broker) -> None:
+    name = f"interop.{uuid.uuid4().hex[:12]}"
+    later = QueueArguments(message_ttl=1, expires=60, dead_letter_exchange="", dead_letter_routing_key=name)
+    async with connected(broker) as client, client.subscribe(f"/queue/{name}") as subscription:
+        await client.send(f"/queue/{name}.later", b"tea", receipt=True, queue_arguments=later)
+        assert await everything(subscription) == []
+        assert await everything(subscription) == [b"tea"]
