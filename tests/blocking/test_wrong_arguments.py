@@ -12,7 +12,6 @@ from typing import Protocol, cast
 import pytest
 
 import trio_stomp.blocking
-import trio_stomp.testing
 from tests.blocking.conftest import bodies
 from trio_stomp import Hooks, LocalProtocolError, OutgoingMessage
 from trio_stomp.blocking import Client, Message, Subscription
