@@ -51,7 +51,7 @@ ruff: $(VENV)/.stamp-check
 
 flake8-async: $(VENV)/.stamp-check
 	@echo "flake8-async"
-	@grep -rlw --include='*.py' async $(CODE) | xargs -n 16 -P 4 $(PY) -m flake8_async --disable $(ASYNC_IGNORED) --transform-async-generator-decorators async_context
+	@grep -rlw --include='*.py' async $(CODE) | xargs -n 16 -P 4 $(PY) -m flake8_async --disable $(ASYNC_IGNORED) --transform-async-generator-decorators async_context,sync_context
 
 mypy: $(VENV)/.stamp-check
 	@echo "mypy --strict"
