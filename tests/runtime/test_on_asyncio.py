@@ -15,7 +15,7 @@ import trio_stomp
 from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import ConnectionClosed, ConnectionLost, Message, Reconnect, Retry
 from trio_stomp.runtime import in_thread
-from trio_stomp.testing import StallReading, open_broker, run_broker_in_thread
+from trio_stomp.testing import Broker, StallReading, open_broker, run_broker_in_thread
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -76,6 +76,20 @@ async def test_disconnect_when_the_loop_holds_what_the_broker_does_not_read_then
         with pytest.raises(ConnectionLost, match=r"\d{8} bytes could not be written within 0.2 s"):
             await client.aclose()
         assert client.statistics().bytes_unsent > 10_000_000
+
+
+@on_asyncio
+async def test_statistics_when_the_link_is_reset_then_what_the_loop_had_not_written_is_unsent() -> None:
+    with run_broker_in_thread() as broker:
+        broker.call(lambda inner: inner.faults.plan(StallReading(after_bytes=500)))
+        client = await trio_stomp.open(broker.url, heart_beat=(0, 0))
+        await client.send(QUEUE, b"x" * 30_000_000)
+        await until(lambda: client.statistics().writes == 1)
+        broker.call(Broker.drop_connections)
+        with pytest.raises(ConnectionLost):
+            await client.wait_closed()
+        assert client.statistics().bytes_unsent > 10_000_000
+        await client.aclose()
 
 
 async def elsewhere(use: Callable[[], object]) -> None:

@@ -316,6 +316,7 @@ class SocketStream(asyncio.Protocol, ByteStream):
         "_closed",
         "_end",
         "_is_paused",
+        "_left_over",
         "_never_written",
         "_reader",
         "_transport",
@@ -333,6 +334,8 @@ class SocketStream(asyncio.Protocol, ByteStream):
         # None while it is open; else the error that ended it, or an EndOfStream.
         self._end: Exception | None = None
         self._closed = False
+        # What the last write has left over; 0 when the operating system has taken all. A loop forgets it at an error.
+        self._left_over = 0
         # What was left over when it was closed.
         self._never_written = 0
         self._reader = Waiter()
@@ -362,14 +365,20 @@ class SocketStream(asyncio.Protocol, ByteStream):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
         self._ended(exc or anyio.EndOfStream())
-        self.resume_writing()
+        self._wake_sender()
 
     def pause_writing(self) -> None:
         """Something is left over: sending waits."""
         self._writable = asyncio.get_running_loop().create_future()
+        if self._transport is not None:
+            self._left_over = self._transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
         """The operating system has taken all."""
+        self._left_over = 0
+        self._wake_sender()
+
+    def _wake_sender(self) -> None:
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
@@ -414,7 +423,7 @@ class SocketStream(asyncio.Protocol, ByteStream):
         """How much was left over, and is not written yet."""
         if self._closed or self._transport is None:
             return self._never_written
-        return self._transport.get_write_buffer_size()
+        return self._transport.get_write_buffer_size() or self._left_over
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
@@ -457,7 +466,7 @@ class SocketStream(asyncio.Protocol, ByteStream):
             # The loop closes the socket in its next pass.
             await asyncio.sleep(0)
         finally:
-            self._never_written = self._never_written or transport.get_write_buffer_size()
+            self._never_written = self._never_written or transport.get_write_buffer_size() or self._left_over
             transport.abort()
 
 
