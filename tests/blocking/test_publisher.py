@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from typing import Final
 
 import pytest
 import trio
@@ -151,18 +152,17 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
     assert len(set(lengths)) == 1
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        # It waits for room in the queue.
-        lambda publisher: publisher.send(QUEUE, b"x" * 100_000),
-        # It waits for what is in the queue, because its window is full.
-        lambda publisher: publisher.send(QUEUE, b"x" * 2_000_000),
-        lambda publisher: publisher.send_many([OutgoingMessage(QUEUE, b"x")]),
-        lambda publisher: publisher.wait_confirmed(),
-    ],
-    ids=["send", "send to a full window", "send_many", "wait_confirmed"],
-)
+VERBS: Final[dict[str, Callable[[Publisher], object]]] = {
+    # It waits for room in the queue.
+    "send": lambda publisher: publisher.send(QUEUE, b"x" * 100_000),
+    # It waits for what is in the queue, because its window is full.
+    "send to a full window": lambda publisher: publisher.send(QUEUE, b"x" * 2_000_000),
+    "send_many": lambda publisher: publisher.send_many([OutgoingMessage(QUEUE, b"x")]),
+    "wait_confirmed": lambda publisher: publisher.wait_confirmed(),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 def test_verb_when_an_earlier_message_fails_while_it_waits_then_that_is_named(
     broker: ThreadedBroker, client: Client, verb: Callable[[Publisher], object]
 ) -> None:

@@ -147,6 +147,7 @@ async def test_watchdog_when_a_slow_broker_confirms_now_and_then_then_the_log_sa
 async def test_watchdog_when_a_slow_consumer_stops_the_reader_then_the_log_says_nothing_and_silence_counts_afterwards(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
+    began = 0.0
     with pytest.raises(HeartBeatTimeout):
         async with (
             trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,

@@ -206,15 +206,14 @@ async def subscribe(client: trio_stomp.Client) -> None:
         raise AssertionError
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda client: client.send(QUEUE, b"x"),
-        lambda client: client.send(QUEUE, b"x", receipt=True),
-        subscribe,
-    ],
-    ids=["send", "confirmed send", "subscribe"],
-)
+USES: Final[dict[str, Callable[[trio_stomp.Client], Awaitable[None]]]] = {
+    "send": lambda client: client.send(QUEUE, b"x"),
+    "confirmed send": lambda client: client.send(QUEUE, b"x", receipt=True),
+    "subscribe": subscribe,
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_client_when_its_run_of_trio_has_ended_then_its_connection_is_lost(
     broker: ThreadedBroker, use: Callable[[trio_stomp.Client], Awaitable[None]]
 ) -> None:

@@ -306,7 +306,7 @@ class _Service:
         except GeneratorExit:
             # The loop was closed without that, and wakes no task any more.
             raise
-        except BaseException:
+        except anyio.get_cancelled_exc_class():
             self._end()
             raise
         finally:
