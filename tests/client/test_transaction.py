@@ -218,6 +218,19 @@ async def test_subscription_when_left_before_the_end_of_its_transaction_on_artem
         assert all(each.is_stale for each in messages)
 
 
+async def test_subscription_when_left_before_the_end_of_its_transaction_in_client_mode_then_that_comes_first() -> None:
+    """ActiveMQ Classic forgets the ACKs of a subscription that is left before COMMIT."""
+    async with client_of_peer(PeerOptions(server="ActiveMQ/6.1"), versions=["1.1"]) as (client, peer):
+        async with client.transaction() as transaction, client.subscribe("/queue/a", ack="client") as subscription:
+            for body in (b"1", b"2"):
+                peer.deliver(subscription.id, body)
+            messages = [await anext(subscription) for _ in range(2)]
+            await transaction.ack(messages[1])
+        await client.send("/queue/b", b"", receipt=True)
+        assert peer.commands[-4:] == [Command.ACK, Command.COMMIT, Command.UNSUBSCRIBE, Command.SEND]
+        assert [each.settlement for each in messages] == [Settlement.ACKED] * 2
+
+
 @pytest.mark.parametrize("same", ["destination", "id"])
 async def test_subscription_when_left_and_opened_again_before_commit_on_artemis_then_the_new_one_gets_messages(
     same: str, caplog: pytest.LogCaptureFixture

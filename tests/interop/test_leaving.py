@@ -56,6 +56,23 @@ async def test_leaving_when_another_consumer_waits_then_it_gets_the_rest_promptl
         assert sorted(taken) == sorted(bodies[1:])
 
 
+async def test_leaving_when_its_transaction_is_open_then_what_that_has_acknowledged_does_not_come_again(
+    bench: Bench,
+) -> None:
+    queue = bench.queue()
+    async with bench.pair() as (client, other):
+        bodies = await bench.fill(client, queue, 3)
+        async with client.transaction() as transaction, client.subscribe(queue, ack=bench.modes[0]) as subscription:
+            await transaction.ack(await anext(subscription))
+            # The subscription is left before COMMIT.
+        if locks_what_is_left(bench):
+            assert await client.disconnect() is DisconnectResult.RECEIPT
+        await trio.sleep(SETTLED)
+        async with other.subscribe(queue, ack=bench.modes[0], prefetch=100) as rest:
+            assert [message.text for message in await take(rest, 2)] == bodies[1:]
+            assert await whatever_comes(rest) == []
+
+
 async def test_leaving_when_repeated_on_one_connection_then_no_message_is_lost(bench: Bench) -> None:
     queue = bench.queue()
     taken: list[str] = []

@@ -313,7 +313,11 @@ class AckTracker:
         """Note that a message will be settled once a transaction is confirmed."""
         self._require_legal(message, command, requeue=requeue)
         message._settlement = Settlement.IN_TRANSACTION
-        self._promised.add(message)
+        self.add_promised([message])
+
+    def add_promised(self, messages: Sequence[Message]) -> None:
+        """Note messages that a transaction settles while the subscription is open at the broker."""
+        self._promised.update(messages)
 
     def keep_promise(self, message: Message, command: Command, *, requeue: bool | None) -> None:
         """Settle a promised message. If that has become impossible, the broker redelivers it."""
@@ -425,24 +429,31 @@ class TransactedAcks:
             self._promised.append((message, command, requeue))
             return
         settled = tracker.settle_nowait(message, command, transaction=self._id, requeue=requeue)
+        if tracker.wire_mode is AckMode.CLIENT and not profile.keeps_unsettled_after_unsubscribe:
+            # ActiveMQ Classic forgets such an ACK if UNSUBSCRIBE comes before COMMIT.
+            tracker.add_promised(settled)
         self._sent += [(each, _ACKED if command is _ACK else _NACKED) for each in settled]
 
     def commit(self) -> None:
         """Settle the messages: the COMMIT was confirmed."""
         for message, settlement in self._sent:
             message._settlement = settlement
+            tracker_of(message).forget_promise(message)
         for message, command, requeue in self._promised:
             tracker_of(message).keep_promise(message, command, requeue=requeue)
 
     def abort(self) -> None:
         """Open the messages again: nothing in the transaction took effect."""
-        for message in (*(each for each, _ in self._sent), *(each for each, _, _ in self._promised)):
+        for message in self._all():
             tracker_of(message).reopen(message)
 
     def give_up(self) -> None:
         """Promise nothing any more: it is unknown whether the transaction was committed."""
-        for message, _, _ in self._promised:
+        for message in self._all():
             tracker_of(message).forget_promise(message)
+
+    def _all(self) -> list[Message]:
+        return [*(each for each, _ in self._sent), *(each for each, _, _ in self._promised)]
 
 
 def tracker_of(message: Message) -> AckTracker:
