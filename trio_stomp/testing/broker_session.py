@@ -14,8 +14,8 @@ from trio_stomp.runtime import ByteStream, clock
 from trio_stomp.testing.broker_state import BrokerState
 from trio_stomp.testing.conversation import Conversation, Stage
 from trio_stomp.testing.fault_rules import DropLink, Fault, require_faults
-from trio_stomp.testing.faults import SessionFaults
 from trio_stomp.testing.faulty_link import FaultyLink
+from trio_stomp.testing.session_faults import SessionFaults
 from trio_stomp.testing.signals import Signal
 
 __all__ = ["LINK_ERRORS", "BrokerSession"]

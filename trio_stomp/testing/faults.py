@@ -6,147 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
-from trio_stomp.protocol import Command
+from trio_stomp.testing.broker_session import BrokerSession
 from trio_stomp.testing.checks import require_type, require_whole
-from trio_stomp.testing.fault_rules import (
-    AnswerConnect,
-    DelayReceipts,
-    DropLink,
-    DuplicateReceipts,
-    Fault,
-    HalfOpen,
-    LinkFault,
-    ReceiptFault,
-    RefuseConnection,
-    ReverseReceipts,
-    SlowWriting,
-    StallReading,
-    StallWriting,
-    SwallowReceipts,
-    require_faults,
-)
-from trio_stomp.testing.faulty_link import FaultyLink, LinkFaults
+from trio_stomp.testing.fault_rules import DropLink, Fault, RefuseConnection, require_faults
 
-__all__ = ["Faults", "SessionFaults"]
-
-
-@dataclass(slots=True)
-class _ActiveReceiptFault:
-    rule: ReceiptFault
-    seen: int = 0
-    held: list[str] = field(default_factory=list[str])
-
-    def concerns(self, command: Command) -> bool:
-        rule = self.rule
-        if rule.command is not None and rule.command is not command:
-            return False
-        self.seen += 1
-        return self.seen > rule.skip and (rule.count is None or self.seen <= rule.skip + rule.count)
-
-
-class SessionFaults:
-    """The faults of one session and its link.
-
-    Args:
-        later: Sends a receipt after a number of seconds.
-
-    Attributes:
-        link: The faults of its link.
-        answer: How to answer CONNECT; None is as usual.
-    """
-
-    def __init__(self, later: Callable[[float, str], None]) -> None:
-        self._later = later
-        self.link = LinkFaults()
-        self.answer: AnswerConnect | None = None
-        self._receipts: list[_ActiveReceiptFault] = []
-
-    def apply(self, rule: Fault, link: FaultyLink) -> None:
-        """Set a rule; bytes count from now on. The session itself applies a `DropLink` without counts."""
-        match rule:
-            case AnswerConnect():
-                self.answer = rule
-            case SwallowReceipts() | DelayReceipts() | DuplicateReceipts() | ReverseReceipts():
-                self._receipts.append(_ActiveReceiptFault(rule))
-            case RefuseConnection():
-                pass  # the broker applies it, before there is a session
-            case _:
-                self._apply_to_link(rule, link)
-
-    def _apply_to_link(self, rule: LinkFault, link: FaultyLink) -> None:
-        faults = self.link
-        match rule:
-            case DropLink(after_sent_bytes=sent, after_received_bytes=received):
-                if sent is not None:
-                    faults.drop_at_sent = link.sent + sent
-                if received is not None:
-                    faults.drop_at_received = link.received + received
-            case StallReading():
-                faults.stall_reading_at = link.received + rule.after_bytes
-            case StallWriting():
-                faults.stall_writing_at = link.sent + rule.after_bytes
-            case HalfOpen():
-                faults.silent_at = link.received + rule.after_received_bytes
-            case SlowWriting():
-                faults.bytes_per_second = rule.bytes_per_second
-        faults.notify()
-
-    def answers_connect(self) -> bool:
-        """Return whether CONNECT is answered in another way than usual."""
-        return self.answer is not None
-
-    def receipts(self, command: Command, receipt_id: str) -> Sequence[str]:
-        """Return the receipts to send when this one is due."""
-        due = [receipt_id]
-        for active in self._receipts:
-            if due and active.concerns(command):
-                due = self._changed(active, due)
-        return due
-
-    def _changed(self, active: _ActiveReceiptFault, due: list[str]) -> list[str]:
-        match active.rule:
-            case SwallowReceipts():
-                return []
-            case DuplicateReceipts():
-                return [receipt_id for receipt_id in due for _ in range(2)]
-            case DelayReceipts(seconds=seconds):
-                for receipt_id in due:
-                    self._later(seconds, receipt_id)
-                return []
-            case ReverseReceipts(group=group):
-                active.held += due
-                if len(active.held) < group:
-                    return []
-                held, active.held = active.held[::-1], []
-                return held
-
-
-class Faultable(Protocol):
-    """A session that faults can be applied to."""
-
-    @property
-    def session_id(self) -> str:
-        """Its id."""
-        ...
-
-    def apply(self, rule: Fault) -> None:
-        """Set a rule."""
-        ...
-
-    def resume(self) -> None:
-        """Let a stalled, silent or slow link continue."""
-        ...
-
-    def send_bytes(self, data: bytes) -> None:
-        """Write bytes."""
-        ...
-
-    def send_error(self, message: str, details: str, *, receipt_id: str | None, close: bool) -> None:
-        """Write an ERROR."""
-        ...
+__all__ = ["Faults"]
 
 
 @dataclass(slots=True)
@@ -163,7 +29,7 @@ class Faults:
         sessions: Returns the open sessions.
     """
 
-    def __init__(self, sessions: Callable[[], Sequence[Faultable]]) -> None:
+    def __init__(self, sessions: Callable[[], Sequence[BrokerSession]]) -> None:
         self._sessions = sessions
         self._plans: list[_Plan] = []
 
@@ -245,5 +111,5 @@ class Faults:
         for session in self._chosen(session_id):
             session.send_error(message, details, receipt_id=receipt_id, close=close)
 
-    def _chosen(self, session_id: str | None) -> list[Faultable]:
+    def _chosen(self, session_id: str | None) -> list[BrokerSession]:
         return [session for session in self._sessions() if session_id in (None, session.session_id)]
