@@ -43,12 +43,13 @@ class Session:
     """A client of a broker without links, or a further client of the broker of another."""
 
     def __init__(self, other: Session | None = None, *, name: str = "a", version: str = "1.2") -> None:
-        self.state: BrokerState = BrokerState(BrokerOptions(outbox_bytes=1 << 30)) if other is None else other.state
+        self.state: BrokerState = _state() if other is None else other.state
         self._conversation = Conversation(session_id=name, state=self.state, gate=OpenGate(), wake=lambda: None)
         self.say(f"CONNECT\naccept-version:{version}\nhost:h\n\n\0")
 
     def say(self, *frames: str) -> bytes:
         self._conversation.receive("".join(frames).encode())
+        self._deliver_the_rest()
         said = self._conversation.take_output()
         self._conversation.relieved()
         return said
@@ -59,6 +60,16 @@ class Session:
 
     def leave(self) -> None:
         self._conversation.end()
+        self._deliver_the_rest()
+
+    def _deliver_the_rest(self) -> None:
+        while self.state.namespace().dirty.queues:
+            self.state.dispatch()
+
+
+def _state() -> BrokerState:
+    options = BrokerOptions(outbox_bytes=1 << 30)
+    return BrokerState(options, output_full=lambda: None, more_to_do=lambda: None)
 
 
 Action = Callable[[], object]

@@ -81,7 +81,7 @@ class BrokerState:
     Args:
         options: The broker's settings.
         output_full: Called when the unread output of all sessions reaches its limit.
-        more_to_do: Called when `dispatch` should be called again soon; None: it always delivers all.
+        more_to_do: Called when `dispatch` should be called again soon.
 
     Attributes:
         options: The broker's settings.
@@ -93,11 +93,7 @@ class BrokerState:
     """
 
     def __init__(
-        self,
-        options: BrokerOptions,
-        *,
-        output_full: Callable[[], None] = lambda: None,
-        more_to_do: Callable[[], None] | None = None,
+        self, options: BrokerOptions, *, output_full: Callable[[], None], more_to_do: Callable[[], None]
     ) -> None:
         self.options = options
         self.memory = Memory(

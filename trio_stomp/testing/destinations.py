@@ -126,24 +126,23 @@ class Dirty:
 
     Attributes:
         memory: The accounts that messages are charged to. Nothing is delivered while the output account is full.
-        more_to_do: Called when a turn ends with something left to deliver; the next turn is then expected soon. None:
-            a turn has no end.
+        more_to_do: Called when a turn ends with something left to deliver; the next turn is then expected soon.
         queues: The queues, in the order in which they were touched.
         work: The work done so far: a message accepted, delivered, or tested by a selector counts one.
         clock: Seconds, for the expiry of messages.
     """
 
     memory: Memory
-    more_to_do: Callable[[], None] | None = None
+    more_to_do: Callable[[], None]
     queues: OrderedDict[Queue, None] = field(default_factory=OrderedDict["Queue", None])
     work: int = 0
     clock: Callable[[], float] = current_time
 
     def dispatch(self) -> None:
         """Deliver what can be delivered in a turn."""
-        end = sys.maxsize if self.more_to_do is None else self.work + TURN
+        end = self.work + TURN
         while self.queues and not self.memory.output.full:
-            if self.more_to_do is not None and self.work >= end:
+            if self.work >= end:
                 self.more_to_do()
                 return
             self.queues.popitem(last=False)[0].dispatch(end)
@@ -415,7 +414,7 @@ class Queue:
 
     # --- dispatch ---------------------------------------------------------------------------------------------------
 
-    def dispatch(self, end: int = sys.maxsize) -> None:
+    def dispatch(self, end: int) -> None:
         """Deliver messages until all are gone, no taker is ready, or `Dirty.work` reaches the end of the turn."""
         # Not each time that one has expired: that would visit all messages for each of them.
         expiring = self._next_expiry != NEVER

@@ -93,7 +93,7 @@ class Namespace:
         *,
         memory: Memory,
         schedule: Schedule,
-        more_to_do: Callable[[], None] | None,
+        more_to_do: Callable[[], None],
     ) -> None:
         self._options = options
         self._new_message_id = new_message_id
