@@ -138,6 +138,15 @@ async def test_expectation_when_client_does_something_else_then_mismatch_says_wh
         await expectation(peer)
 
 
+async def test_header_when_its_name_has_an_underscore_then_expected_as_one_with_a_hyphen_is(peer: ScriptedPeer) -> None:
+    stream = await ready(peer)
+    await stream.send_all(b"SEND\ndestination:d\norder_id:1\ncorrelation-id:2\n\n\0" * 2)
+
+    await peer.expect(Command.SEND, order_id="1", correlation_id="2")
+    with pytest.raises(ScriptMismatchError, match="expected header order_id:2, got SEND"):
+        await peer.expect(Command.SEND, order_id="2")
+
+
 async def test_command_when_it_is_text_then_type_error(peer: ScriptedPeer) -> None:
     await ready(peer)
     said = r"command must be a Command such as Command\.SEND, got 'SEND'"

@@ -235,7 +235,7 @@ class ScriptedPeer:
         Args:
             command: Its command.
             body: Its body; None is any.
-            headers: Headers that it must have, with ``_`` for ``-``: ``message_id="m-1"``.
+            headers: Headers that it must have, with ``_`` for ``_`` or ``-``: ``message_id="m-1"``.
 
         Returns:
             The frame.
@@ -251,7 +251,7 @@ class ScriptedPeer:
         if frame.command is not command:
             raise ScriptMismatchError(f"expected a {command.value} frame, got {frame}")
         for name, value in headers.items():
-            header = name.replace("_", "-")
+            header = name if name in frame.headers else name.replace("_", "-")
             if frame.headers.get(header) != value:
                 raise ScriptMismatchError(f"expected header {header}:{value}, got {frame}")
         if body is not None and frame.body != body:
