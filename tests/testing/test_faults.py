@@ -111,6 +111,23 @@ async def test_faults_when_they_could_do_nothing_then_refused(broker: Broker) ->
         faults.plan(DropLink(), skip=-1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"message": b"disk full"}, "message must be a str, got b'disk full'"),
+        ({"details": b"why"}, "details must be a str, got b'why'"),
+        ({"receipt_id": 1}, "receipt_id must be a str or None, got 1"),
+    ],
+)
+async def test_error_when_it_is_no_text_then_refused_and_nothing_is_sent(
+    broker: Broker, client: RawClient, arguments: dict[str, str], said: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        broker.faults.send_error(**{"message": "disk full"} | arguments)
+
+    await client.confirmed(Command.SEND, destination="/queue/a")
+
+
 async def receipts(client: RawClient, count: int) -> list[str]:
     return [(await client.expect(Command.RECEIPT)).headers["receipt-id"] for _ in range(count)]
 

@@ -107,7 +107,14 @@ class Faults:
         close: bool = True,
         session_id: str | None = None,
     ) -> None:
-        """Send an ERROR now, and end the sessions unless `close` is False."""
+        """Send an ERROR now, and end the sessions unless `close` is False.
+
+        Raises:
+            TypeError: An argument is no text.
+        """
+        require_type("message", message, str, "a str")
+        require_type("details", details, str, "a str")
+        require_type("receipt_id", receipt_id, str | None, "a str or None")
         for session in self._chosen(session_id):
             session.send_error(message, details, receipt_id=receipt_id, close=close)
 
