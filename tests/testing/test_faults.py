@@ -141,6 +141,7 @@ async def receipts(client: RawClient, count: int) -> list[str]:
         ([DuplicateReceipts(skip=3)], ["1", "2", "3", "4", "4"]),
         ([ReverseReceipts()], ["2", "1", "4", "3"]),
         ([ReverseReceipts(group=4)], ["4", "3", "2", "1"]),
+        ([ReverseReceipts(group=3, skip=1, count=2)], ["1", "3", "2", "4"]),
         ([DelayReceipts(seconds=5)], ["2", "3", "4", "1"]),
         ([SwallowReceipts(), DuplicateReceipts()], ["2", "2", "3", "4"]),
         ([ReverseReceipts(), DuplicateReceipts()], ["2", "2", "1", "1", "4", "3"]),

@@ -156,7 +156,7 @@ class DuplicateReceipts(ReceiptRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseReceipts(ReceiptRule):
-    """The broker collects `group` receipts, and sends them in reverse order."""
+    """The broker collects `group` receipts, or what is left of `count`, and sends them in reverse order."""
 
     group: int = 2
     count: int | None = None

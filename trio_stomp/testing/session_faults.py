@@ -33,6 +33,11 @@ class _ActiveReceiptFault:
     seen: int = 0
     held: list[str] = field(default_factory=list[str])
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has met all receipts that it applies to."""
+        return self.rule.count is not None and self.seen >= self.rule.skip + self.rule.count
+
     def concerns(self, command: Command) -> bool:
         rule = self.rule
         if rule.command is not None and rule.command is not command:
@@ -112,7 +117,7 @@ class SessionFaults:
                 return []
             case ReverseReceipts(group=group):
                 active.held += due
-                if len(active.held) < group:
+                if len(active.held) < group and not active.is_over:
                     return []
                 held, active.held = active.held[::-1], []
                 return held
