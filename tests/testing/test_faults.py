@@ -112,18 +112,18 @@ async def test_faults_when_they_could_do_nothing_then_refused(broker: Broker) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("message", "details", "receipt_id", "said"),
     [
-        ({"message": b"disk full"}, "message must be a str, got b'disk full'"),
-        ({"details": b"why"}, "details must be a str, got b'why'"),
-        ({"receipt_id": 1}, "receipt_id must be a str or None, got 1"),
+        (b"full", "", None, "message must be a str, got b'full'"),
+        ("full", b"why", None, "details must be a str, got b'why'"),
+        ("full", "", 1, "receipt_id must be a str or None, got 1"),
     ],
 )
 async def test_error_when_it_is_no_text_then_refused_and_nothing_is_sent(
-    broker: Broker, client: RawClient, arguments: dict[str, str], said: str
+    broker: Broker, client: RawClient, message: str, details: str, receipt_id: str, said: str
 ) -> None:
     with pytest.raises(TypeError, match=re.escape(said)):
-        broker.faults.send_error(**{"message": "disk full"} | arguments)
+        broker.faults.send_error(message, details, receipt_id=receipt_id)
 
     await client.confirmed(Command.SEND, destination="/queue/a")
 

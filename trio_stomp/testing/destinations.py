@@ -595,40 +595,32 @@ class Topic:
         """
         if not self._backlogs and not self._by_pattern:
             return
-        wanting, by_pattern = self._wanting(message)
-        copies = len(wanting) + len(by_pattern)
-        if copies:
-            self._stored.require(message.size + copies * COPY_BYTES)
-            self._copy(message, wanting, by_pattern)
+        wanting = self._wanting(message)
+        if wanting:
+            self._stored.require(message.size + len(wanting) * COPY_BYTES)
+            self._copy(message, wanting)
 
     def accept(self, message: StoredMessage) -> None:
         """Copy a message to each backlog whose selector wants it, without checking for room."""
-        self._copy(message, *self._wanting(message))
+        wanting = self._wanting(message)
+        if wanting:
+            self._copy(message, wanting)
 
-    def _wanting(self, message: StoredMessage) -> tuple[list[Queue], list[Queue]]:
-        """The backlogs that want a message: those of subscriptions without wildcards, and with."""
-        self._dirty.work += len(self._backlogs) + len(self._by_pattern)
-        wanting = [
+    def _wanting(self, message: StoredMessage) -> list[Queue]:
+        """The backlogs that want a message: those of subscriptions without wildcards first."""
+        subscriptions = (*self._backlogs.items(), *self._by_pattern.items())
+        self._dirty.work += len(subscriptions)
+        return [
             backlog
-            for backlog, selector in self._backlogs.items()
-            if (selector is None or selector.matches(message.headers))
-            and (backlog.not_from is None or backlog.not_from != message.sender)
-        ]
-        by_pattern = [
-            backlog
-            for backlog, selector in self._by_pattern.items()
+            for backlog, selector in subscriptions
             if (backlog.pattern is None or backlog.pattern.matches(self.name))
             and (selector is None or selector.matches(message.headers))
             and (backlog.not_from is None or backlog.not_from != message.sender)
         ]
-        return wanting, by_pattern
 
-    def _copy(self, message: StoredMessage, wanting: list[Queue], by_pattern: list[Queue]) -> None:
-        copies = len(wanting) + len(by_pattern)
-        if not copies:
-            return
+    def _copy(self, message: StoredMessage, wanting: list[Queue]) -> None:
         # Headers and body once; `keep` charges the copies.
         self._stored.used += message.size
-        share = Share(self.name, copies)
-        for backlog in (*wanting, *by_pattern):
+        share = Share(self.name, len(wanting))
+        for backlog in wanting:
             backlog.keep(message.copy(share))
