@@ -135,7 +135,7 @@ async def test_spring_when_asked_for_what_it_does_not_have_then_refused_before_a
 
 async def test_spring_when_taken_for_another_broker_then_the_error_says_which_ack_mode(spring: str) -> None:
     destination = topic()
-    with pytest.raises(trio_stomp.RemoteProtocolError, match=r"must have a ack header: .*subscribe with ack='auto'"):
+    with pytest.raises(trio_stomp.RemoteProtocolError, match=r"must have the header ack: .*subscribe with ack='auto'"):
         async with (
             trio_stomp.connect(spring, profile="generic") as client,
             client.subscribe(destination) as messages,

@@ -506,7 +506,7 @@ def test_frame_when_it_lacks_a_header_then_is_a_violation(version: str, data: by
     protocol = connected(version)
     protocol.subscribe("s", "/q", CLIENT)
 
-    with pytest.raises(RemoteProtocolError, match=f"must have a {name} header"):
+    with pytest.raises(RemoteProtocolError, match=f"must have the header {name}"):
         raise violation(protocol, data)
 
 
@@ -547,7 +547,7 @@ def test_message_when_it_cannot_be_acknowledged_then_the_error_names_the_mode_th
 
     error = violation(protocol, b"\n".join([b"MESSAGE", *given, b"", b"\0"]))
 
-    assert re.search(f"must have a {missing} header: .*subscribe with ack='auto'", str(error))
+    assert re.search(f"must have the header {missing}: .*subscribe with ack='auto'", str(error))
 
 
 def test_message_when_it_has_no_id_in_auto_mode_then_taken_only_from_those_who_never_send_one() -> None:
@@ -557,10 +557,10 @@ def test_message_when_it_has_no_id_in_auto_mode_then_taken_only_from_those_who_n
 
     assert subscription_of(tolerant, b"MESSAGE\nsubscription:s\ndestination:/q\n\n\0") == "s"
     error = str(violation(strict, b"MESSAGE\nsubscription:s\ndestination:/q\n\n\0"))
-    assert "must have a message-id header: " in error
+    assert "must have the header message-id: " in error
     # It is in auto mode already.
     assert "ack=" not in error
-    assert "must have a subscription header" in str(violation(tolerant, b"MESSAGE\ndestination:/q\n\n\0"))
+    assert "must have the header subscription" in str(violation(tolerant, b"MESSAGE\ndestination:/q\n\n\0"))
 
 
 @pytest.mark.parametrize(

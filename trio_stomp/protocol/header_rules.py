@@ -122,7 +122,7 @@ def require_headers(frame: Frame, version: Version) -> None:
     missing = missing_header(frame, version)
     if missing is not None:
         raise RemoteProtocolError(
-            f"a {frame.command.value} frame of STOMP {version.value} must have a {missing} header: {frame}"
+            f"a {frame.command.value} frame of STOMP {version.value} must have the header {missing}: {frame}"
         )
 
 

@@ -180,5 +180,5 @@ class ServerProtocol:
     def _require(self, missing: str | None) -> None:
         if missing is not None:
             raise RemoteProtocolError(
-                f"the frame must have a {missing} header in STOMP {self.version.value}, with a value it allows"
+                f"the frame must have the header {missing} in STOMP {self.version.value}, with a value it allows"
             )

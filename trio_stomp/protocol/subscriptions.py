@@ -184,7 +184,7 @@ class OpenSubscriptions:
         needs = self.needs.get(subscription_id, self.needs_of_others)
         if not headers.has_all(needs):
             missing = next(name for name in _MESSAGE_HEADERS if name in needs and name not in headers)
-            msg = f"a MESSAGE frame of STOMP {version.value} must have a {missing} header: {message}"
+            msg = f"a MESSAGE frame of STOMP {version.value} must have the header {missing}: {message}"
             if missing in _NAMES and self.modes.get(subscription_id or "", AckMode.AUTO) is not AckMode.AUTO:
                 msg += f"; a broker that sends no {missing} cannot be sent an ACK: subscribe with ack='auto'"
             raise RemoteProtocolError(msg)
