@@ -141,9 +141,9 @@ def test_frames_when_a_bad_one_follows_before_connected_then_are_judged_after_th
 @pytest.mark.parametrize(
     ("version", "data", "told"),
     [
-        ("1.2", b"SEND\nreceipt:1\n\n\0", "destination header in STOMP 1.2"),
-        ("1.1", b"ACK\nmessage-id:1\n\n\0", "subscription header"),
-        ("1.2", b"SUBSCRIBE\nid:1\ndestination:/q\nack:never\n\n\0", "ack header .* with a value it allows"),
+        ("1.2", b"SEND\nreceipt:1\n\n\0", "header destination in STOMP 1.2"),
+        ("1.1", b"ACK\nmessage-id:1\n\n\0", "header subscription"),
+        ("1.2", b"SUBSCRIBE\nid:1\ndestination:/q\nack:never\n\n\0", "header ack .* with a value it allows"),
         ("1.2", b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", "may not send CONNECT"),
     ],
 )
