@@ -18,6 +18,7 @@ from trio_stomp import (
     ConnectionLost,
     DeliveryStatus,
     LocalProtocolError,
+    OperationTimeout,
     OutgoingMessage,
     Publication,
     Reconnect,
@@ -211,7 +212,7 @@ async def test_publisher_when_failures_were_raised_to_somebody_then_it_forgets_t
             assert remembered() <= 2
 
 
-async def test_publication_when_waited_for_again_and_again_then_no_canceled_wait_is_kept(
+async def test_publication_when_waited_for_a_little_again_and_again_then_no_wait_that_is_over_is_kept(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     def waiters() -> int:
@@ -222,8 +223,10 @@ async def test_publication_when_waited_for_again_and_again_then_no_canceled_wait
         publication = await publisher.send("/queue/a", b"")
         before = waiters()
         for _ in range(50):
-            with trio.move_on_after(1):
+            with trio.move_on_after(0.5):
                 await publication.wait()
+            with pytest.raises(OperationTimeout):
+                await publication.wait(timeout=0.5)
         assert not publication.is_settled
         assert waiters() - before <= 1
 
