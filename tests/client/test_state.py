@@ -110,3 +110,9 @@ def test_table_when_walked_then_each_state_can_be_reached_and_each_has_an_end() 
     assert {state for state, steps in SESSION_STEPS.items() if not steps} == {SessionState.CLOSED}
     assert all(Step.END in steps for steps in SESSION_STEPS.values() if steps)
     assert {phase for phases in PHASES.values() for phase in phases} == set(Phase)
+
+
+async def test_step_when_the_table_lacks_it_then_that_is_a_bug_and_says_so(client: Client) -> None:
+    await client.disconnect()
+    with pytest.raises(AssertionError, match=r"impossible: .* in SessionState\.CLOSED"):
+        client._session.enter(Step.MOVE)
