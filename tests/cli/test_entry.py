@@ -3,7 +3,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+from tests.cli.exit_code import ExitCode
 from trio_stomp.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +33,22 @@ def test_main_when_the_extra_is_missing_then_says_in_one_line_how_to_install_it(
 
     assert done.returncode == 1
     assert done.stderr == "trio-stomp: this command requires click. Run: pip install 'trio-stomp[cli]'\n"
+
+
+class Interrupted(ModuleType):
+    """A module that takes so long to import that Ctrl-C comes."""
+
+    def __getattr__(self, name: str) -> object:
+        raise KeyboardInterrupt
+
+
+def test_main_when_ctrl_c_comes_while_it_imports_then_ends_as_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio_stomp.cli.command_line", Interrupted("command_line"))
+
+    with pytest.raises(SystemExit) as end:
+        main()
+
+    assert end.value.code == ExitCode.INTERRUPTED
 
 
 def test_main_when_run_as_a_module_then_is_the_command() -> None:
