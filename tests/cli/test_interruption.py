@@ -228,6 +228,9 @@ def test_context_when_added_with_a_prompt_then_the_passcode_is_saved_and_never_s
     assert status == 0
     assert b"s3cret" not in terminal.shown
     assert json.loads((tmp_path / "trio-stomp" / "passcodes.json").read_text("utf-8")) == {"prod": "s3cret"}
+    saved = json.loads((tmp_path / "trio-stomp" / "contexts.json").read_text("utf-8"))["contexts"]["prod"]
+    # Without what was only for this command.
+    assert saved == {"options": {"url": ["stomp://a"], "login": "ann"}, "passcode": "file"}
     assert terminal.echoes
 
 
@@ -241,6 +244,7 @@ def test_top_when_on_a_terminal_then_redraws_in_place_until_ctrl_c(
 
     assert status == 0
     assert terminal.shown.count(b"\x1b[2J") == 1
+    assert terminal.shown.count(b"\x1b[Htrio-stomp-testing/") >= 3
 
 
 PRINTING: list[tuple[str, ...]] = [
