@@ -39,7 +39,7 @@ class Interrupted(ModuleType):
     """A module that takes so long to import that Ctrl-C comes."""
 
     def __getattr__(self, name: str) -> object:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if name == "command_line" else AttributeError(name)
 
 
 def test_main_when_ctrl_c_comes_while_it_imports_then_ends_as_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
