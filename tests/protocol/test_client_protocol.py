@@ -155,7 +155,7 @@ def test_frames_when_they_come_with_connected_then_are_read_by_its_version(size:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"CONNECTED\nversion:1.3\n\n\0", "offered only"),
+        (b"CONNECTED\nversion:1.3\n\n\0", "CONNECTED has version '1.3', but the client offered only 1.0,1.1,1.2$"),
         (b"CONNECTED\nversion:1.2\nheart-beat:5\n\n\0", "heart-beat must be"),
         (b"CONNECTED\nversion:1.2\n\nx\0", "no body"),
         (b"MESSAGE\n\n\0", "unknown command"),
@@ -169,6 +169,14 @@ def test_handshake_when_the_server_breaks_the_rules_then_is_a_violation(data: by
 
     with pytest.raises(RemoteProtocolError, match=told):
         raise violation(protocol, data)
+
+
+def test_handshake_when_the_server_names_no_version_and_1_0_was_not_offered_then_is_a_violation() -> None:
+    protocol = ClientProtocol(versions=[Version.V1_2])
+    protocol.connect(host="h")
+
+    with pytest.raises(RemoteProtocolError, match=r"CONNECTED has no version \(so 1.0\), but .* offered only 1.2$"):
+        raise violation(protocol, b"CONNECTED\n\n\0")
 
 
 def test_connected_when_nothing_was_asked_then_is_a_violation() -> None:

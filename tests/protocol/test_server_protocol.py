@@ -72,7 +72,7 @@ def test_connect_when_it_has_no_host_then_is_refused_on_demand_only() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"CONNECT\naccept-version:2.0\nhost:h\n\n\0", "no common version.*supported: 1.0,1.1,1.2"),
+        (b"CONNECT\naccept-version:2.0\nhost:h\n\n\0", "client sent accept-version '2.0'; supported: 1.0,1.1,1.2$"),
         (b"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:x\n\n\0", "heart-beat must be"),
         (b"SEND\ndestination:/q\n\n\0", "expected one of CONNECT, STOMP"),
         (b"GET / HTTP/1.1\r\n", "unknown command"),
@@ -88,6 +88,11 @@ def test_handshake_when_the_client_breaks_the_rules_then_is_answered_by_error(da
         b"ERROR\nversion:1.0,1.1,1.2\n"
     )
     assert protocol.state is State.CLOSED
+
+
+def test_handshake_when_the_client_names_no_version_and_1_0_is_not_supported_then_is_a_violation() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"client sent no accept-version \(so 1.0\); supported: 1.2$"):
+        raise violation(ServerProtocol(versions=[Version.V1_2]), b"CONNECT\nhost:h\n\n\0").error
 
 
 def test_protocol_when_it_supports_no_version_then_is_refused() -> None:
