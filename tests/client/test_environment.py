@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 import trio
+import trustme
 
 import trio_stomp
 import trio_stomp.blocking
@@ -18,12 +20,14 @@ SECRET = "hush-hush"
 
 def test_options_when_all_are_set_then_each_has_its_type(tmp_path: Path) -> None:
     (tmp_path / "passcode").write_text(f"{SECRET}\nmore\n", encoding="utf-8")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
     options = options_from_environment(
         {
             "TRIO_STOMP_URL": f"{URL}, stomp://b2:61613,stomp://b3 stomp://b4",
             "TRIO_STOMP_LOGIN": "me",
             "TRIO_STOMP_PASSCODE_FILE": str(tmp_path / "passcode"),
             "TRIO_STOMP_VHOST": "/orders",
+            "TRIO_STOMP_TLS_CA_FILE": str(tmp_path / "ca.pem"),
             "TRIO_STOMP_HEART_BEAT": "5,7.5",
             "TRIO_STOMP_TIMEOUT": "1",
             "TRIO_STOMP_CONNECT_TIMEOUT": "2",
@@ -36,6 +40,9 @@ def test_options_when_all_are_set_then_each_has_its_type(tmp_path: Path) -> None
         }
     )
     assert options.pop("profile").name == "RabbitMQ"
+    context = options.pop("tls")
+    assert isinstance(context, ssl.SSLContext)
+    assert len(context.get_ca_certs()) == 1
     assert options == {
         "urls": [URL, "stomp://b2:61613", "stomp://b3", "stomp://b4"],
         "login": "me",
