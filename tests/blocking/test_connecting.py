@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -58,6 +59,19 @@ def test_block_when_it_raises_then_that_very_error_leaves_and_the_client_is_clos
     assert caught.value is error
     assert client.state.phase is Phase.CLOSED
     assert not left_running()
+
+
+def test_open_when_the_client_is_dropped_without_being_closed_then_a_warning_and_its_connection_ends(
+    broker: ThreadedBroker,
+) -> None:
+    async def no_sessions(inner: Broker) -> None:
+        with trio.fail_after(30):
+            await inner.wait_until(lambda: not inner.sessions)
+
+    with pytest.warns(ResourceWarning, match="was not closed: call its close"):
+        trio_stomp.blocking.open(broker.url)
+        gc.collect()
+    broker.call(no_sessions)
 
 
 def test_block_when_it_raises_what_cannot_be_changed_then_that_very_error_leaves(broker: ThreadedBroker) -> None:
