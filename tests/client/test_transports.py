@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import anyio
@@ -16,11 +17,12 @@ from tests.client.connecting import refused
 from tests.kit.cancelling import Outcome, cancelled_at_step
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from tests.kit.websocket_peer import FarEnd
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.session.dialing import dial
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import AnswerConnect, BrokerOptions, DropLink, open_broker
 from trio_stomp.transport import Endpoint, Steps
+from trio_stomp.types import ProfileName
 
 
 async def test_unix_when_a_broker_listens_then_connected(tmp_path: Path) -> None:
@@ -255,6 +257,30 @@ async def test_websocket_when_the_url_names_it_then_stomp_goes_through() -> None
             async with await anext(messages) as message:
                 assert message.body == (body.encode() if isinstance(body, str) else body)
         assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
+
+
+@pytest.mark.parametrize(
+    ("profile", "websocket", "content_type", "words"),
+    [
+        ("activemq", False, None, None),
+        ("activemq", True, None, "drops bodies that are not UTF-8 .*; connect by stomp:// or stomps://, or encode"),
+        ("activemq", True, "application/octet-stream", "drops bodies that are not UTF-8"),
+        ("spring", False, None, None),
+        ("spring", True, None, "damages bodies that are not UTF-8 .*; pass content_type='application/octet-stream'"),
+        ("spring", True, "application/octet-stream", None),
+        ("rabbitmq", True, None, None),
+    ],
+)
+async def test_send_when_the_broker_takes_only_text_over_a_websocket_then_other_bytes_are_refused_there_alone(
+    profile: ProfileName, websocket: bool, content_type: str | None, words: str | None
+) -> None:
+    async with (
+        open_broker(websocket=websocket) as broker,
+        trio_stomp.connect(broker.url, profile=profile) as client,
+    ):
+        await client.send("/topic/a", "é".encode())
+        with nullcontext() if words is None else pytest.raises(NotSupportedError, match=words):
+            await client.send("/topic/a", b"\xff", content_type=content_type)
 
 
 @pytest.mark.parametrize("websocket", [True, False])
