@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
@@ -119,6 +120,18 @@ def test_send_when_its_turn_does_not_come_in_time_then_timeout_and_it_was_not_se
     client.send(QUEUE, b"z", receipt=True)
 
     assert [body[:1] for body in bodies(broker)] == [b"x", b"z"]
+
+
+def test_send_when_its_turn_comes_in_time_then_the_rest_of_its_limit_is_for_the_receipt(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    client._calls.post(partial(trio.sleep, SHORT))
+    client.send(QUEUE, b"x", receipt=True, timeout=60)
+
+    silence(broker)
+    client._calls.post(partial(trio.sleep, SHORT))
+    with pytest.raises(OperationTimeout):
+        client.send(QUEUE, b"y", receipt=True, timeout=10 * SHORT)
 
 
 # --- receiving ------------------------------------------------------------------------------------------------------
