@@ -87,6 +87,22 @@ async def test_watchdog_when_the_broker_is_silent_then_heart_beat_timeout_after_
         assert margin - 0.1 <= trio.current_time() - start <= margin + 1.1
 
 
+async def test_watchdog_when_the_program_has_blocked_the_loop_then_what_came_meanwhile_counts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, trio.testing.MockClock)
+    options = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)
+    async with (
+        open_broker(listen=False, options=options) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
+    ):
+        await client.send("/queue/a", b"1", receipt=True)
+        clock.jump(30)
+        await client.send("/queue/a", b"2", receipt=True)
+    assert "the program has blocked its event loop for at least 27.5 s" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
