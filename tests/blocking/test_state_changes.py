@@ -6,8 +6,10 @@ import threading
 from contextlib import ExitStack
 
 import trio_stomp.blocking
-from tests.blocking.conftest import threads
+from tests.blocking.conftest import lose, threads
 from trio_stomp import Reconnect
+from trio_stomp.blocking import Client
+from trio_stomp.blocking.thread import Call
 from trio_stomp.testing import Broker, ThreadedBroker
 from trio_stomp.types import ConnectionState, Phase
 
@@ -41,3 +43,15 @@ def test_state_changes_when_begun_after_the_end_then_tell_that_it_is_closed(brok
         pass
 
     assert [state.phase for state in client.state_changes()] == [Phase.CLOSED]
+
+
+def test_state_changes_when_the_call_that_took_the_end_was_interrupted_then_they_end(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    changes = client.state_changes()
+    next(changes)
+    lose(broker, client)
+    # What a Ctrl-C comes for is taken in the loop's thread all the same.
+    client._calls.link.run(Call(changes._inner.__anext__))
+
+    assert list(changes) == []
