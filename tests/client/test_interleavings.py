@@ -189,6 +189,19 @@ async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_su
     assert broker.depth("/queue/b") == 2
 
 
+async def test_memory_when_a_browser_has_its_last_message_and_the_hard_limit_is_exceeded_then_it_does_not_just_end(
+    broker: Broker,
+) -> None:
+    publish(broker, "/queue/a", 40, size=100)
+    limits = Limits(undelivered_bytes=20_000)
+    async with trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client:
+        broker.faults.now(DelayReceipts(seconds=50))
+        async with client.subscribe("/queue/a", browse=True) as browser:
+            await client.send("/queue/b", b"1", receipt=True)
+            with pytest.raises(SubscriptionOverflow, match="undelivered_bytes is 20000"):
+                await anext(browser)
+
+
 async def test_memory_when_what_waits_reaches_the_hard_limit_then_only_one_byte_more_fails() -> None:
     async def waiting_bytes(limits: Limits) -> int:
         waiting = 0

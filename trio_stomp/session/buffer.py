@@ -247,6 +247,8 @@ class Inbox:
         """End it with an error of this side, and unsubscribe."""
         # First, while the messages are here: a broker may have to be told which of them to redeliver.
         self._on_overflow()
+        # A browser may have seen the end marker, but not what came before it.
+        self._finished = False
         self.fail(error, keep=False)
 
     def wake(self) -> None:
