@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import ssl
 from functools import partial

@@ -58,7 +58,7 @@ __all__ = [
 logger: Final = logging.getLogger("trio_stomp")
 
 # What calls a handler, in this task or in another thread.
-_AROUND_HANDLERS: Final = frozenset({"trio_stomp", "trio", "outcome", "contextlib"})
+_AROUND_HANDLERS: Final = frozenset({"trio_stomp", "trio", "anyio", "outcome", "contextlib"})
 
 T = TypeVar("T")
 
