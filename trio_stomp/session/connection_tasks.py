@@ -235,7 +235,7 @@ class _Standstill:
 
 
 async def _sleep_until(connection: Connection, due: float) -> None:
-    """Sleep; if the program has blocked the event loop meanwhile, say so, and read what the kernel already holds."""
+    """Sleep; if the program has blocked the event loop meanwhile, warn, and read what the kernel already holds."""
     await anyio.sleep_until(due)
     late = connection.now() - due
     if late <= _BLOCKED_SECONDS:
