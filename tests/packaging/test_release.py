@@ -23,9 +23,11 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 DATE = "2026-01-02T03:04:05Z"
 MINE = "https://forge.example/me/trio-stomp"
 PLACEHOLDER = "https://example.org/somewhere"
+# On Windows, nothing runs a shell script.
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="scripts/release is a shell script")
 TOOLS = pytest.mark.skipif(
     "CI" not in os.environ and importlib.util.find_spec("twine") is None,
-    reason="this environment is older than the dependency group `release`; make brings it up to date",
+    reason="this environment lacks the dependency group `release`; run: make test-all",
 )
 
 
@@ -96,6 +98,16 @@ def test_release_when_asked_for_help_then_says_what_it_builds(tmp_path: Path) ->
     assert done.returncode == 0
     assert "--tag" in done.stdout
     assert "Nothing is uploaded" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--tga", "v1.0"), ("--tag",), ("--tag", "--at", MINE), ("--tag", "")])
+def test_release_when_an_argument_is_wrong_or_has_no_value_then_refuses(
+    checkout: Checkout, arguments: tuple[str, ...]
+) -> None:
+    done = checkout.release(*arguments)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "expected --tag TAG or --at URL, got: --t" in done.stderr
 
 
 def test_release_when_the_checkout_has_changes_then_refuses(checkout: Checkout) -> None:
