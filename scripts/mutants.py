@@ -1,23 +1,25 @@
 """Change the source in small ways, one at a time, and see whether a test notices.
 
-    scripts/mutants.py                           a sample of 200 mutants of all packages
-    scripts/mutants.py --seed 7 --count 50       another sample, a smaller one
-    scripts/mutants.py --modules cli session/receipts.py
-    scripts/mutants.py --list                    only say how many mutants there are
+    make mutants                                       a sample of 200 mutants of all packages
+    make mutants ARGS="--seed 7 --count 50"            another sample, a smaller one
+    make mutants ARGS="--modules cli session/receipts.py"
+    make mutants ARGS="--list"                         only say how many mutants there are
 
 First the tests run unchanged, and each is noted with the lines that it runs, which takes some minutes and is kept until
 the source or a test changes. Then each mutant meets the tests that run its line, those that run least first. Where the
-line runs at import (a constant, a default), these are the tests that run anything of its module. Tests that need Java
-are left out.
+line runs at import (a constant, a default), these are the tests that run anything of its module, or all if none does.
+Tests that need Java are left out.
 
 A mutant that no test notices has survived: a test is missing, the code is redundant, or the mutant behaves as the
-original does. Exits with 1 if fewer than the goal are killed.
+original does. Or its line runs only in programs that tests start: the lines that those run are not noted. Exits with 1
+if fewer than the goal are killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import hashlib
 import itertools
 import os
@@ -50,11 +52,12 @@ CORE: Final = tuple(
     f"tests/{each}"
     for each in ("protocol", "conformance", "client", "testing", "brokers", "runtime", "blocking", "test_errors.py")
 )
-# A test that takes this long hangs, and so do all of a mutant together.
+# A test that takes longer than this hangs, and so do all tests of a mutant together.
 TEST_SECONDS: Final = 60
 MUTANT_SECONDS: Final = 600
-# A mutant may ask for all the memory that there is.
+# A mutant may ask for all the memory that there is; without one, the tests need less than this. Only Linux has prlimit.
 MOST_BYTES: Final = 4 * 1024**3
+LIMITED: Final = ("prlimit", f"--as={MOST_BYTES}") if shutil.which("prlimit") else ()
 
 # --- the mutants ----------------------------------------------------------------------------------------------------
 
@@ -101,6 +104,7 @@ class Mutant:
         start: Where the piece begins that is replaced, in bytes of the module.
         before: What is replaced.
         after: What it becomes.
+        at_import: Whether it runs when its module is imported, outside the body of any function.
     """
 
     module: str
@@ -108,6 +112,7 @@ class Mutant:
     start: int
     before: str
     after: str
+    at_import: bool
 
     def __str__(self) -> str:
         return f"{PACKAGE}/{self.module}:{self.line}\n    - {self.before}\n    + {self.after}"
@@ -125,12 +130,16 @@ def mutants_of(module: str) -> list[Mutant]:
     lines = octets.splitlines(keepends=True)
     starts = [0, *itertools.accumulate(map(len, lines))]
     found: list[Mutant] = []
-    for node in _read(ast.parse(octets)):
+    tree = ast.parse(octets)
+    functions = [each for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    bodies = [range(each.body[0].lineno, (each.end_lineno or 0) + 1) for each in functions]
+    for node in _read(tree):
         for piece, new in _changes(node):
             if b"pragma: no cover" not in lines[piece.lineno - 1]:
                 start = starts[piece.lineno - 1] + piece.col_offset
                 end = starts[(piece.end_lineno or 0) - 1] + (piece.end_col_offset or 0)
-                found.append(Mutant(module, piece.lineno, start, octets[start:end].decode(), new))
+                at_import = not any(piece.lineno in body for body in bodies)
+                found.append(Mutant(module, piece.lineno, start, octets[start:end].decode(), new, at_import))
     return found
 
 
@@ -266,7 +275,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         measuring.switch_context("")
 
 
-class Tests:
+class Recording:
     """Which tests run which lines.
 
     Args:
@@ -291,15 +300,19 @@ class Tests:
         # A statement of many lines is known by some of them only, mostly the first.
         known = max((line for line in by_line if line <= mutant.line), default=0)
         found = set(by_line.get(known, ()))
-        if found <= {""}:
+        # What ran outside of tests ran at import. A module that a test imports first was noted under its name.
+        if mutant.at_import or "" in found:
             found = {test for tests in by_line.values() for test in tests}
+        if found <= {""}:
+            found = set(self._breadth)
         places = tuple(f"{each}{separator}" for each in suites for separator in ("/", "::"))
         return sorted((test for test in found if test.startswith(places)), key=lambda test: self._breadth[test])
 
 
-def record(tree: Path, suites: Sequence[str], jobs: int) -> Tests:
+def record(tree: Path, suites: Sequence[str], jobs: int) -> Recording:
     """Run the tests once, unchanged. What was noted for the same source and tests is used again."""
-    digest = hashlib.sha256(" ".join(suites).encode())
+    # coverage.py notes paths.
+    digest = hashlib.sha256(f"{tree} {' '.join(suites)}".encode())
     for path in sorted(path for name in (PACKAGE, "tests") for path in (tree / name).rglob("*.py")):
         digest.update(path.read_bytes())
     recorded = BUILD / f"coverage-{digest.hexdigest()[:16]}"
@@ -315,7 +328,7 @@ def record(tree: Path, suites: Sequence[str], jobs: int) -> Tests:
         }
         python = (sys.executable, "-m")
         done = subprocess.run(
-            [*python, "pytest", *FAST, "-n", str(jobs), "-p", "scripts.mutants", *suites],
+            [*LIMITED, *python, "pytest", *FAST, "-n", str(jobs), "-p", "scripts.mutants", *suites],
             cwd=tree,
             env=_environment(tree) | variables,
             check=False,
@@ -326,7 +339,7 @@ def record(tree: Path, suites: Sequence[str], jobs: int) -> Tests:
             raise SystemExit(f"mutants: the tests do not pass as they are:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
         combine = [*python, "coverage", "combine", "--quiet", "--data-file", str(recorded), str(parts)]
         subprocess.run(combine, cwd=tree, check=True)
-    return Tests(tree, recorded)
+    return Recording(tree, recorded)
 
 
 def _environment(tree: Path) -> dict[str, str]:
@@ -359,12 +372,11 @@ def is_killed(mutant: Mutant, tree: Path, tests: Sequence[str]) -> bool:
     path.write_text(mutant.apply(source), encoding="utf-8")
     chosen = tree / "chosen.txt"
     chosen.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
-    limit = ["prlimit", f"--as={MOST_BYTES}"] if shutil.which("prlimit") else []
     arguments = ["-x", "--no-summary", "-o", f"faulthandler_timeout={TEST_SECONDS}", f"@{chosen}"]
     try:
         _forget_compiled(path)
         process = subprocess.Popen(
-            [*limit, sys.executable, "-m", "pytest", *FAST, "--basetemp", str(tree / "tmp"), *arguments],
+            [*LIMITED, sys.executable, "-m", "pytest", *FAST, "--basetemp", str(tree / "tmp"), *arguments],
             cwd=tree,
             env=_environment(tree),
             stdin=subprocess.DEVNULL,
@@ -375,10 +387,14 @@ def is_killed(mutant: Mutant, tree: Path, tests: Sequence[str]) -> bool:
         try:
             return process.wait(MUTANT_SECONDS) != 0
         except subprocess.TimeoutExpired:
-            # With whatever the tests have started.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            # Unless the machine is too busy: then a smaller --jobs tells.
+            print(f"stopped after {MUTANT_SECONDS} s, and counted as killed: {mutant}", flush=True)
             return True
+        finally:
+            # With whatever the tests have started.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     finally:
         path.write_text(source, encoding="utf-8")
         _forget_compiled(path)
