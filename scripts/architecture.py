@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
-"""Draw the packages and the imports between them into docs/architecture.md.
+"""Draw the packages and the imports between them into docs/architecture.md; needs the environment of `make test`.
 
-    scripts/architecture.py            write the table and docs/images/packages.svg
-    scripts/architecture.py --check    say by exit status whether both are up to date
+    python scripts/architecture.py            write the table and docs/images/packages.svg
+    python scripts/architecture.py --check    say by exit status whether both are up to date
 
 A package is a folder of trio_stomp/, or a module beside the folders. A chain is the longest way along imports from one
 module of a package to another; `__init__.py` does not count as a file or in a chain.
@@ -13,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -48,6 +48,8 @@ class Package:
 
 def measure() -> list[Package]:
     """The packages of the package, the lowest first."""
+    # The package of this checkout, wherever another one is installed.
+    sys.path.insert(0, str(ROOT))
     graph = grimp.build_graph(PACKAGE, cache_dir=None, exclude_type_checking_imports=True)
     packages: dict[str, Package] = {}
     uses: dict[str, set[str]] = {}

@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 def test_figures_when_compared_with_the_code_then_are_up_to_date() -> None:
     done = subprocess.run([sys.executable, "scripts/architecture.py", "--check"], cwd=ROOT, check=False)
 
-    assert done.returncode == 0, "docs/architecture.md is out of date: run scripts/architecture.py"
+    assert done.returncode == 0, "docs/architecture.md is out of date: run .venv/bin/python scripts/architecture.py"
 
 
 def test_files_when_named_then_exist() -> None:
