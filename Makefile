@@ -21,9 +21,9 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 
 help:  ## list the targets
 	@echo "Every day:"
-	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@awk -F ':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  make %-11s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Before a release, or when something deep has changed:"
-	@sed -n 's/^\([a-z-]*\):[^#]*### /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@awk -F ':[^#]*### ' '/^[a-z-]+:[^#]*### / { printf "  make %-11s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.stamp-demo  ## send and receive real flight data; URL=stomp://... picks a broker, ALL=1 sends every row
 	@$(PY) examples/flights_demo.py $(if $(URL),--url "$(URL)") $(if $(ALL),--all)
@@ -37,7 +37,7 @@ pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHA
 	    $(if $(RECEIVERS),--receivers $(RECEIVERS)) $(if $(ROWS),--rows $(ROWS))
 
 # Each worker collects all tests, so more than four of them help little. With one more than there are cores, one works
-# while another waits for a program that its test has started; not in CI, where other stages run beside the tests.
+# while another waits for a program that its test has started.
 ONE_MORE = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java (ARGS="..." goes to pytest)
 	@$(PY) -m pytest -m "not slow and not interop" -n $(ONE_MORE) --dist worksteal $(ARGS)
@@ -93,7 +93,7 @@ clean:  ## remove what was built; the environment and the brokers stay
 	@rm -rf dist build docs/_build .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-test-all: $(VENV)/.stamp-test  ### run every test that needs no broker, the slow ones and Spark's too
+test-all: $(VENV)/.stamp-test $(VENV)/.stamp-release  ### run every test that needs no broker, the slow ones and Spark's too
 	@$(PY) -m pytest -m "not interop" $(ARGS)
 
 peers: $(VENV)/.stamp-test  ### run another client's own tests against the embedded broker, and RabbitMQ where it runs
