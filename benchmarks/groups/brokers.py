@@ -1,4 +1,4 @@
-"""Group 3: the same against real brokers, those that ``scripts/brokers start`` has started."""
+"""The traffic of `traffic.py` against real brokers, those that ``scripts/brokers start`` has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group 6: the cost of a frame against its size, its headers and its chunks."""
+"""The cost of a frame against its size, its headers and its chunks."""
 
 from __future__ import annotations
 

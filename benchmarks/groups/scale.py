@@ -1,4 +1,4 @@
-"""Groups 4 and 5: many connections, many subscriptions, many messages, one large body."""
+"""Many connections, many subscriptions, many messages, one large body."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ BROKER_SINK: Final = {
     for broker, row in BROKER_SOURCE.items()
 }
 
-# Of all processes of Spark; a second of a core gives so many rows.
+# Of all processes of Spark together.
 BROKER_SINK_PROCESSOR: Final = {
     (broker, key): Row(f"{TITLES[broker]}, with Spark: processor time for a row", row.name, "µs")
     for broker, rows in BROKER_SINK.items()

@@ -1,4 +1,4 @@
-"""Group 6: what a program waits for: its start, its connection after a loss, a message behind others, the collector."""
+"""What a program waits for: its start, its connection after a loss, a message behind others, the collector."""
 
 from __future__ import annotations
 

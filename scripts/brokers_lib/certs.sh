@@ -10,7 +10,7 @@
 #
 # Does nothing where they exist and are good for another week. The key stores' password is "changeit".
 set -eu
-umask "${CERTS_UMASK:-077}"
+umask 077
 mkdir -p "$1"
 cd "$1"
 DAYS=365
