@@ -42,7 +42,7 @@ async def test_message_when_sent_and_handled_then_one_trace_with_the_conventions
     client: Client, telemetry: Telemetry
 ) -> None:
     with telemetry.tracer.start_as_current_span("order"):
-        await client.send("/queue/a", b"12345", receipt=True)
+        await client.send("/queue/a", b"12345", headers={"correlation-id": "c-1"}, receipt=True)
     async with client.subscribe("/queue/a") as orders:
         async with await anext(orders) as message:
             assert trace.get_current_span().get_span_context().trace_id
@@ -62,11 +62,13 @@ async def test_message_when_sent_and_handled_then_one_trace_with_the_conventions
         "messaging.operation.type": "send",
         "messaging.destination.name": "/queue/a",
         "messaging.message.body.size": 5,
+        "messaging.message.conversation_id": "c-1",
     }
     assert handled.attributes is not None
     assert acked.attributes is not None
     assert handled.attributes["messaging.message.id"] == message.stable_id == message.headers["dedup-id"]
     assert handled.attributes["messaging.message.body.size"] == len(b"12345")
+    assert handled.attributes["messaging.message.conversation_id"] == "c-1"
     assert handled.attributes["messaging.operation.type"] == "process"
     assert acked.attributes["messaging.operation.type"] == "settle"
     assert sent.end_time is not None
