@@ -229,6 +229,7 @@ def test_clock_when_the_machine_counts_on_then_the_time_of_the_store_does(tmp_pa
     [
         ("/data/spool", "/data/spool"),
         ("file:///data/spool", "/data/spool"),
+        ("file://localhost/data/spool", "/data/spool"),
         ("file:/data/spool", "/data/spool"),
         ("//data/spool", "//data/spool"),
     ],

@@ -146,7 +146,8 @@ class SpoolLocation:
         if parts.scheme in {"", "file"}:
             is_uri = "://" in uri
             path = parts.path if is_uri else uri.removeprefix("file:")
-            if not path.startswith("/") or (is_uri and parts.netloc):
+            # file://localhost/path is file:///path; see RFC 8089.
+            if not path.startswith("/") or (is_uri and parts.netloc not in {"", "localhost"}):
                 raise OptionError(
                     f"the option 'spoolLocation' must be an absolute path, the same on every machine, or a URI such as "
                     f"s3://bucket/spool, got {uri!r}"
@@ -223,7 +224,7 @@ def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.Fi
 class SpoolStore:
     """Objects under names.
 
-    Each method raises `SpoolError` if the store refuses. An object that could not be written may be there or not.
+    Each method raises `SpoolError` if the store fails. After a write that has failed, the object may exist or not.
 
     Args:
         system: The file system.
