@@ -150,7 +150,7 @@ class ConnectionOptions:
             # Python names neither the file nor the option.
             named = {"tlsCaFile": self.tls_ca_file, "tlsCertFile": self.tls_cert_file, "tlsKeyFile": self.tls_key_file}
             files = ", ".join(f"{option}={file}" for option, file in named.items() if file is not None)
-            msg = f"cannot load the TLS files of {socket.gethostname()} ({files}): {error}; expected PEM"
+            msg = f"cannot load the TLS files on {socket.gethostname()} ({files}): {error}; expected PEM"
             raise OSError(msg) from error
         return context
 

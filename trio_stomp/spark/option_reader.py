@@ -85,7 +85,7 @@ class UnknownOptionError(OptionError):
 class OptionReader:
     """Reads options one by one, and then refuses those that were not read.
 
-    Each method raises `OptionError` if the value is not what it reads.
+    Each method that reads an option raises `OptionError` if its value is invalid.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

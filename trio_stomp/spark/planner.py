@@ -88,7 +88,7 @@ class _Silence:
 class Planner:
     """Plans the batches of one query.
 
-    Whatever lists the spool raises `SpoolError` if that cannot be used, `SpoolTaken` if another query reads it,
+    Methods that list the spool raise `SpoolError` if it cannot be used, `SpoolTaken` if another query reads it,
     `SpoolReplaced` if it is not the same one any more, and `DataLoss` if rows behind an offset are missing.
 
     Args:

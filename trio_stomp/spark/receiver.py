@@ -141,6 +141,7 @@ async def run_receiver(
         ConnectionLost: The broker was unreachable for longer than ``reconnectTimeoutMs``.
         BrokerError: The broker refused the connection or the subscription.
         OperationTimeout: The broker did not confirm an ACK within ``reconnectTimeoutMs``.
+        OSError: A TLS file cannot be loaded.
         SpoolError: The spool cannot be used.
 
     Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.

@@ -73,7 +73,10 @@ class Progress:
             return len(self._idle) >= receivers
 
     def wait(self, known: int, timeout: float, idle_receivers: int | None = None) -> None:
-        """Wait until rows are written after the `known` news, a receiver fails, or this number of receivers is idle."""
+        """Wait until `news` is no longer `known`, a receiver fails, or this number of receivers is idle.
+
+        It waits for no more than `timeout` seconds.
+        """
 
         def over() -> bool:
             is_idle = idle_receivers is not None and len(self._idle) >= idle_receivers
@@ -122,7 +125,7 @@ class QueryReceivers:
             self._receivers.append(kind(told, _Report(self.progress, number), self.progress.failed))
 
     def wait(self, known: int, timeout: float, *, for_idle: bool) -> None:
-        """Wait until there is more than the `known` news, or, with `for_idle`, until no more messages arrive."""
+        """Wait until `news` is no longer `known`, or with `for_idle` until no more messages arrive; see `Progress`."""
         if self._options.receivers:
             self.progress.wait(known, timeout, self._options.receivers if for_idle else None)
         else:

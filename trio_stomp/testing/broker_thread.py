@@ -99,6 +99,7 @@ class ThreadedBroker:
 
         Raises:
             TimeoutError: The condition is still false then. The text says what the broker holds.
+            RuntimeError: The broker has ended.
             TypeError: The condition is async, or the timeout is no number.
             ValueError: The timeout is negative.
 
@@ -167,6 +168,9 @@ def run_broker_in_thread(
 
     Raises:
         OSError: The port or path is not available.
+        TypeError: The options are no BrokerOptions, or the TLS context is something else.
+        ValueError: A Unix socket cannot have TLS or WebSocket, or the TLS context is that of a client.
+        ModuleNotFoundError: The extra ``websocket`` is not installed.
         RuntimeError: This thread runs a Trio loop, which the start of the broker would block.
     """
     if is_trio():
