@@ -74,7 +74,7 @@ class Receive(Connecting):
     async def run(self, link: Link, stop: Stop) -> None:
         """Receive, and say how many messages are in the spool."""
         if self.until.count is None and self.until.timeout is None:
-            # Only a signal ends it in order.
+            # Only a signal ends it gracefully.
             stop.code = ExitCode.OK
         with progress("receiving", self.until.count) as advance:
             received = _Received(self, stop, advance)
@@ -89,7 +89,7 @@ class Receive(Connecting):
 
 
 class _Reached:
-    """The broker, as the options of the command say."""
+    """Connects to the broker with the options of the command."""
 
     def __init__(self, link: Link, reconnect_timeout: float) -> None:
         self._link = link
@@ -97,7 +97,7 @@ class _Reached:
         self.reconnect_timeout = reconnect_timeout
 
     def dial(self) -> AbstractAsyncContextManager[Client]:
-        """Connect. A wrong address should be seen at once, and later a broker may be started again."""
+        """Connect. The first time, a wrong address fails at once; later, it retries, as the broker may restart."""
         options = self._link.options.copy()
         options["reconnect"] = Reconnect(
             max_delay=min(_LARGEST_DELAY, self.reconnect_timeout),
@@ -134,13 +134,13 @@ class _Received:
         self.rows = last
 
     def idle(self) -> None:
-        """Nothing has come for a while."""
+        """End the work if nothing has come for the time of `--timeout`."""
         if self._arguments.until.timeout is not None and self._working is not None:
             self._working.cancel()
 
     @contextmanager
     def working(self) -> Generator[None]:
-        """The block that the first signal ends, and `--timeout`."""
+        """The block that the first signal or `--timeout` ends."""
         say(f"subscribed to {self._arguments.destination}; press Ctrl-C to stop")
         with self._stop.work(), anyio.CancelScope() as self._working:
             yield

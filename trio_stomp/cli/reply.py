@@ -64,7 +64,7 @@ class Reply(Connecting):
         Raises:
             CommandFailed: It cannot be answered. It is not refused, as some brokers would dead-letter it.
 
-        Cancellation: there is no reply, and the request is delivered again.
+        Cancellation: the request is redelivered. There is no reply, unless it was being sent.
         """
         if not request.headers.get("reply-to"):
             raise CommandFailed(f"message {request.id!r} has no reply-to header: it is not a request; {_STAYS}")

@@ -71,7 +71,7 @@ class Request(Connecting):
         return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def run(self, link: Link, stop: Stop) -> None:  # noqa: ARG002  # a signal ends all of it
-        """Ask, and print the answer."""
+        """Send the request, and print the reply."""
         output = Output()
         body = await self._read_body()
         async with link.connect() as client:
