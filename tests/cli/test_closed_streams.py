@@ -51,16 +51,18 @@ def test_send_when_it_needs_no_stream_then_none_has_to_be_open(
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
 
 
-def test_subscribe_when_its_output_is_closed_then_receives_nothing(
-    stomp_broker_thread: ThreadedBroker, tmp_path: Path
+@pytest.mark.parametrize(
+    "arguments",
+    [("subscribe", "/queue/a", "--count", "1"), ("ping", "--count", "1"), ("request", "/queue/a", "x"), ("top",)],
+)
+def test_command_when_its_output_is_closed_then_does_not_connect(
+    arguments: tuple[str, ...], stomp_broker_thread: ThreadedBroker, tmp_path: Path
 ) -> None:
-    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", "x"))
-
-    done = run(">&-", "subscribe", "/queue/a", "--count", "1", broker=stomp_broker_thread, folder=tmp_path)
+    done = run(">&-", *arguments, broker=stomp_broker_thread, folder=tmp_path)
 
     assert done.returncode == ExitCode.USAGE
     assert "standard output is closed" in done.stderr
-    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
+    assert stomp_broker_thread.call(lambda broker: broker.statistics().connections) == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="it stands for a disk without room")

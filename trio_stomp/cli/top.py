@@ -307,22 +307,22 @@ class Top(Connecting):
         elif self.queue:
             raise InvalidUsage("--spool shows no queues of a broker, so it excludes QUEUE")
         else:
-            run(partial(self._watch, SpoolView(self.spool, dict(self.spool_option))))
+            run(partial(self._watch, SpoolView(self.spool, dict(self.spool_option)), Output()))
 
     async def run(self, link: Link, stop: Stop) -> None:
-        """Watch queues, which are those of the management interface, or else the connection."""
-        stop.code = ExitCode.OK
+        """Watch the queues of the management interface, or the connection."""
+        stop.code, output = ExitCode.OK, Output()
         if self.management is not None or self.queue:
-            await self._watch(QueueView(Management.beside(link, self.management), self.queue, self.sort), stop)
+            view = QueueView(Management.beside(link, self.management), self.queue, self.sort)
+            await self._watch(view, output, stop)
             return
         async with link.connect() as client:
-            await self._watch(ConnectionView(client), stop)
+            await self._watch(ConnectionView(client), output, stop)
 
-    async def _watch(self, view: View, stop: Stop) -> None:
+    async def _watch(self, view: View, output: Output, stop: Stop) -> None:
         """Look again and again, until the first signal. The first look must not fail."""
         stop.code = ExitCode.OK
         with stop.work():
-            output = Output()
             is_dumb = os.environ.get("TERM") == "dumb"
             redraws = output.is_terminal and not (self.as_json or self.once or is_dumb)
             shown, note, again = await view.look(), "", False
