@@ -247,14 +247,13 @@ class Purge(Connecting):
     connection: LinkOptions = options(LinkOptions)
 
     def check(self) -> None:
-        """Ask, unless told not to."""
+        """Ask for confirmation, unless --yes was passed."""
+        chosen = MessageFilter.of(self.selection.filter)
         if self.yes:
             return
         if not can_ask():
             raise InvalidUsage("this removes messages; pass --yes to do it without being asked")
-        chosen = self.selection
-        is_some = chosen.filter.match or chosen.filter.grep or chosen.count
-        which = "the selected messages" if is_some else "the messages"
+        which = "the selected messages" if chosen or self.selection.count else "the messages"
         click.confirm(f"Remove {which} of {self.source}?", abort=True, err=True)
 
     async def run(self, link: Link, stop: Stop) -> None:
