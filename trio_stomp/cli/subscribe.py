@@ -74,20 +74,15 @@ class Subscribe(Connecting):
     def _is_topic(self) -> bool:
         return self.destination.startswith("/topic/")
 
-    @property
-    def _leaves_some(self) -> bool:
-        """Whether only some of the messages are printed."""
-        return bool(self.peek or self.filter.match or self.filter.grep is not None)
-
     def check(self) -> None:
         """Refuse contradictory arguments."""
         self.layout.check()
-        MessageFilter.of(self.filter)
+        chosen = MessageFilter.of(self.filter)
         if self.output is not None and self.layout != Layout():
             raise InvalidUsage("--output writes bodies to files, so it excludes the options for printing")
         if self.browse and (self.ack is not None or self.peek):
             raise InvalidUsage("--browse removes nothing, so it cannot be combined with --ack or --peek")
-        if self.ack == "client" and self._leaves_some:
+        if self.ack == "client" and (chosen or self.peek):
             msg = "--ack client acknowledges all earlier messages, so it excludes --match, --grep and --peek"
             raise InvalidUsage(msg)
         # What cannot be printed should not be received.
@@ -95,7 +90,7 @@ class Subscribe(Connecting):
 
     def open(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
         """Subscribe; refuse what would lose messages that are not printed."""
-        leaves_some = self._leaves_some or self.until.count is not None
+        leaves_some = self.peek or MessageFilter.of(self.filter) or self.until.count is not None
         if self.ack == "auto" and leaves_some and client.profile.acknowledges and not self._is_topic:
             msg = (
                 "--ack auto takes messages off their queue before they are printed, so it excludes --match, --grep, "
