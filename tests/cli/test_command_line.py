@@ -56,6 +56,13 @@ def test_help_of_all_commands_when_read_then_their_options_are_under_these_headi
     }
 
 
+def test_argument_when_any_number_of_values_may_be_given_then_without_a_default() -> None:
+    """click refused one before 8.3."""
+    arguments = [each for command in COMMANDS for each in command.params if each.nargs == -1]
+
+    assert {each.name: each.to_info_dict()["default"] for each in arguments} == {"body": None, "queue": None}
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES))
 def test_example_in_a_help_text_when_read_then_the_command_takes_it(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -241,6 +241,17 @@ def test_context_when_a_saved_option_is_invalid_then_says_which(without_url: Cli
     assert f"context 'a' has an invalid {next(iter(json.loads(options))).replace('_', '-')}" in done.stderr
 
 
+def test_context_when_its_file_has_options_that_are_not_about_the_connection_then_they_are_ignored(
+    without_url: Cli, folder: Path, stomp_broker_thread: ThreadedBroker
+) -> None:
+    write(folder, context(json.dumps({"url": [stomp_broker_thread.url], "count": 2, "body": ["y"], "rate": "x"})))
+
+    done = without_url("send", "/queue/a", "x", "--context", "a")
+
+    assert (done.exit_code, done.output) == (0, "")
+    assert bodies(stomp_broker_thread) == [b"x"]
+
+
 def test_context_when_an_option_is_not_utf_8_then_saved_as_it_is(cli: Cli, folder: Path) -> None:
     assert cli("context", "add", "a", "-u", "stomp://a", "--login", "ann\udcff").exit_code == 0
 

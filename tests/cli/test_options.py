@@ -14,8 +14,12 @@ from tests.cli.exit_code import ExitCode
 from trio_stomp import options_from_environment
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.commands import gathered, parameters_of
-from trio_stomp.cli.options import DEFAULT_URL, VARIABLE, ConnectionOptions, LinkOptions
+from trio_stomp.cli.count import Count
+from trio_stomp.cli.options import DEFAULT_URL, VARIABLE, ConnectionOptions, Link, LinkOptions
 from trio_stomp.cli.running import CommandFailed
+from trio_stomp.cli.saved_contexts import SavedContext
+from trio_stomp.cli.spool import Spool
+from trio_stomp.client import ConnectOptions
 from trio_stomp.session import Settings
 
 
@@ -146,6 +150,19 @@ def test_command_line_when_looked_at_then_takes_no_passcode_as_an_argument() -> 
 
     assert "--passcode-file" in names
     assert "--passcode" not in names
+
+
+def test_options_when_they_are_printed_then_no_secret_is_shown() -> None:
+    url, secret = "stomp://ann:s3cret@a", (("token", "s3cret"),)
+    printed = [
+        ConnectionOptions(url=(url,), connect_header=secret, proxy="socks5://ann:s3cret@p:1"),
+        Link((url,), ConnectOptions(passcode="s3cret")),
+        Count(management="http://ann:s3cret@a"),
+        Spool(location="s3://bucket?secret_key=s3cret", spool_option=secret),
+        SavedContext({"proxy": "socks5://ann:s3cret@p:1"}),
+    ]
+
+    assert "s3cret" not in repr(printed)
 
 
 def sources(

@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import TracebackType
 from typing import Final, Protocol, TypeVar
@@ -71,7 +71,7 @@ class _Option(click.Option):
     heading = "Other options"
 
 
-# The metadata of a field: what makes a parameter of its name, or the dataclass that has several.
+# In the metadata of a field: a function that makes a parameter of this name, or a dataclass of several parameters.
 _PARAMETER: Final = "parameter"
 _GROUP: Final = "group"
 
@@ -80,27 +80,30 @@ def argument(default: T, *, required: bool = False, **attributes: object) -> T:
     """A field that is an argument of the command.
 
     Args:
-        default: Its value if it is not given.
+        default: The value if the argument is not given.
         required: Whether it must be given.
-        attributes: Those of `click.Argument`.
+        attributes: Those of `click.Argument`. With ``nargs=-1``, the value is then an empty tuple.
     """
+    given: dict[str, object] = {"required": required}
+    # Before 8.3, click accepts no default for any number of values.
+    if not required and attributes.get("nargs") != -1:
+        given["default"] = default
 
     def parameter(name: str) -> click.Argument:
-        given = {"required": True} if required else {"required": False, "default": default}
         return click.Argument([name], **given, **attributes)  # type: ignore[arg-type]  # click checks them
 
-    return field(default=default, metadata={_PARAMETER: parameter})
+    return _parameter_field(default, parameter)
 
 
 def option(default: T, heading: str, help_text: str, *names: str, **attributes: object) -> T:
-    """A field that is an option of the command, called as the field is.
+    """A field that is an option of the command, with the name of the field.
 
     Args:
-        default: Its value if it is not given.
-        heading: The heading of the help that it is under.
+        default: The value if the option is not given.
+        heading: The heading of the help text to list it under.
         help_text: What it does.
-        names: Its short name, and its long ones if these differ from that of the field.
-        attributes: Those of `click.Option`. One that is required has no default on the command line.
+        names: Its short name, and its long names if they differ from that of the field.
+        attributes: Those of `click.Option`. A required option has no default on the command line.
     """
 
     def parameter(name: str) -> _Option:
@@ -111,21 +114,26 @@ def option(default: T, heading: str, help_text: str, *names: str, **attributes: 
         made.heading = heading
         return made
 
-    return field(default=default, metadata={_PARAMETER: parameter})
+    return _parameter_field(default, parameter)
+
+
+def _parameter_field(default: T, parameter: Callable[[str], click.Parameter]) -> T:
+    # URLs, headers and options of a spool may contain secrets, so no repr shows them.
+    return field(default=default, repr=False, metadata={_PARAMETER: parameter})
 
 
 def flag(heading: str, help_text: str, *names: str, **attributes: object) -> bool:
-    """As `option`, for one without a value."""
+    """Like `option`, but without a value."""
     return option(False, heading, help_text, *names, is_flag=True, **attributes)  # noqa: FBT003  # it is a default
 
 
 def options(kind: type[T]) -> T:
-    """A field that holds the arguments and options of another dataclass, which several commands have."""
+    """A field for a dataclass of arguments and options that several commands share."""
     return field(default_factory=kind, metadata={_GROUP: kind})
 
 
 def parameters_of(kind: type) -> list[click.Parameter]:
-    """Return the arguments and options that a dataclass has as fields."""
+    """Return the arguments and options that the fields of a dataclass define."""
     found: list[click.Parameter] = []
     for each in dataclasses.fields(kind):
         inner: type | None = each.metadata.get(_GROUP)
@@ -134,7 +142,7 @@ def parameters_of(kind: type) -> list[click.Parameter]:
 
 
 def gathered(kind: type[T], context: click.Context) -> T:
-    """Return the parameters of a command as such a dataclass."""
+    """Return the values of a command's arguments and options as a dataclass that defines some of them."""
     plain: type = kind
     values: dict[str, object] = {}
     for each in dataclasses.fields(plain):
@@ -194,9 +202,9 @@ class Command(_Helpful):
     """A command.
 
     Args:
-        kind: What it does.
+        kind: The dataclass with its arguments and options.
         examples: Command lines.
-        short_help: What a list of commands says of it. The list of all commands says it itself.
+        short_help: What the list of a group's commands says about it. The list of all commands has its own texts.
     """
 
     def __init__(self, kind: type[Startable], *examples: str, short_help: str | None = None) -> None:
@@ -214,13 +222,13 @@ class Command(_Helpful):
 class CommandGroup(_Helpful, click.Group):
     """A command with commands of its own."""
 
-    # By what other tools call them: the commands.
+    # The names of commands, by the names that other tools use for them.
     other_names: Mapping[str, str] = {}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may be meant."""
+        """Find the command, or suggest one with a similar name."""
         name, names = args[0], self.list_commands(ctx)
         if not (name in names or name.startswith("-") or ctx.resilient_parsing):
             meant = self.other_names.get(name)

@@ -1,4 +1,4 @@
-"""The options of all commands that connect: which broker, which user, and how; and others that several have."""
+"""Options that commands share: which broker to connect to, as which user, and how; and some others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from trio_stomp.brokers import ProfileName, profile_named
-from trio_stomp.cli.commands import flag, gathered, option, options
+from trio_stomp.cli.commands import flag, gathered, option, options, parameters_of
 from trio_stomp.cli.passcodes import holds_passcode, lines_of, login_of, prompter
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
@@ -74,7 +74,7 @@ class _Whole(click.IntRange):
 
 
 class _Number(click.FloatRange):
-    """A number within limits, which click takes ``nan`` and ``inf`` for, too."""
+    """A finite number within limits; click also accepts ``nan`` and ``inf``."""
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
@@ -166,9 +166,9 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
 RATE: Final = _Number(min=0, min_open=True)
 COUNT: Final = whole(1)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-# An input that may be standard input.
+# A file to read, or - for standard input.
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
-# The values of options that may be repeated, and their attributes.
+# For options that may be repeated: the type of their values, and their attributes.
 Pairs = tuple[tuple[str, str], ...]
 HEADERS: Final[Mapping[str, object]] = {"type": header_of, "multiple": True, "metavar": "NAME:VALUE"}
 PAIRS: Final[Mapping[str, object]] = {"type": match_of, "multiple": True, "metavar": "NAME=VALUE"}
@@ -177,7 +177,8 @@ ACK_MODE: Final = click.Choice(["client-individual", "client", "auto"])
 # --- how to connect ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+# Without a repr, which would show the passcode.
+@dataclass(frozen=True, slots=True, repr=False)
 class Link:
     """How to connect: the brokers, tried in order, and the arguments of `connect`. Files are read already."""
 
@@ -276,7 +277,11 @@ class ConnectionOptions:
 
         Args:
             environment: The variables.
-            ask: Prompts for it; None if there is no terminal. A user without a passcode elsewhere is asked, too.
+            ask: Prompts for it: if --ask-passcode was passed, or if a user is named and no passcode is found elsewhere.
+                None if there is no terminal.
+
+        Raises:
+            CommandFailed: The file has no passcode, or --ask-passcode was passed without a terminal.
         """
         users = [each for each in (self.login, *map(login_of, self.url)) if each is not None]
         if self.ask_passcode:
@@ -362,6 +367,8 @@ class LinkOptions:
     connection: ConnectionOptions = options(ConnectionOptions)
 
 
+# What a context may set: how to connect, and never what a command does, even if somebody has edited its file.
+_SAVED: Final = frozenset({"management", *(each.name for each in parameters_of(ConnectionOptions))})
 # Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
@@ -369,7 +376,7 @@ _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 def link_of(context: click.Context) -> Link:
     """Return how a command connects. This may prompt for the passcode, so call it before `run`.
 
-    Options of a saved context become parameters of the command, unless they are on its command line.
+    The options of a saved context replace those of the command, except for those on the command line.
 
     Raises:
         CommandFailed: A file or the passcode cannot be read, or there is no such context.
@@ -389,9 +396,10 @@ def link_of(context: click.Context) -> Link:
         is_other = not written.isdisjoint({"url", "login"})
         kept = written | _OF_THE_USER if is_other else written
         saved = store.find(name).options
+        replaced = _SAVED & (saved.keys() - kept)
         for parameter in context.command.params:
             key = parameter.name or ""
-            if key in saved and key not in kept:
+            if key in replaced:
                 context.params[key] = _restored(context, parameter, saved[key], name)
         if not (is_other or context.params["ask_passcode"] or "passcode_file" in written):
             passcode = store.passcode_of(name)
@@ -403,7 +411,7 @@ def link_of(context: click.Context) -> Link:
 
 def _restored(context: click.Context, parameter: click.Parameter, value: object, name: str) -> object:
     """The value of a parameter from that of a saved option."""
-    # Of a text, click would take each letter for a value.
+    # click would take each letter of a text for a value.
     is_many = isinstance(parameter, click.Option) and parameter.multiple
     if is_array(value) or not is_many:
         with suppress(click.BadParameter, AttributeError, TypeError, ValueError):
@@ -419,7 +427,7 @@ def _tuples(value: object) -> object:
 
 
 class Connecting(ABC):
-    """A command that connects, as its `LinkOptions` say."""
+    """A command that connects to a broker, with the options of `LinkOptions`."""
 
     def check(self) -> None:  # noqa: B027  # most commands have nothing to refuse
         """Refuse contradictory arguments."""
@@ -428,7 +436,7 @@ class Connecting(ABC):
         """Run the command. This may prompt for the passcode."""
         self.check()
         link = link_of(context)
-        # A saved context has changed what there is to gather.
+        # Once more, as a saved context may have replaced some of the options.
         run(partial(gathered(type(self), context).run, link))
 
     @abstractmethod
@@ -460,7 +468,7 @@ class Until:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """How to choose among messages, and how many others may be held meanwhile."""
+    """Which messages to choose, and how many others may be held meanwhile."""
 
     match: Pairs = option((), "Selection", "Only messages with this header.", "-m", **PAIRS)
     grep: str | None = option(None, "Selection", "Only messages whose body matches.", "-g", metavar="REGEX")

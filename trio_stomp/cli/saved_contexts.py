@@ -52,7 +52,7 @@ _MOST_BYTES: Final = 1 << 20
 class SavedContext:
     """A broker to connect to by name: JSON values of options, by the names of their parameters."""
 
-    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     passcode: PasscodePlace = PasscodePlace.NOWHERE
 
 
