@@ -109,6 +109,19 @@ async def test_client_mode_when_rabbitmq_and_1_0_then_one_subscription_of_a_conn
                 raise AssertionError
 
 
+async def test_client_mode_when_rabbitmq_and_1_0_and_one_could_not_be_opened_then_another_one_may_use_it() -> None:
+    async with (
+        client_of("RabbitMQ/3.10.8", versions=["1.0"]) as (client, _),
+        client.subscribe("/queue/a", id="s", ack="auto"),
+    ):
+        with pytest.raises(LocalProtocolError, match="ids must differ"):
+            async with client.subscribe("/queue/b", id="s", ack="client"):
+                raise AssertionError
+        async with client.subscribe("/queue/b", ack="client") as subscription:
+            await client.send("/queue/b", b"1")
+            await (await anext(subscription)).ack(receipt=True)
+
+
 async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_open(
     client: Client, broker: Broker
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -23,9 +24,11 @@ from trio_stomp import (
     NotSupportedError,
     OutgoingMessage,
     StaleMessage,
+    SubscriptionOverflow,
     Transaction,
     TransactionLost,
 )
+from trio_stomp.brokers import ACTIVEMQ
 from trio_stomp.testing import (
     Broker,
     DelayReceipts,
@@ -245,6 +248,110 @@ async def test_subscription_when_left_and_opened_again_before_commit_on_artemis_
         await transaction.commit()
         assert "was settled in a transaction, but stays unsettled" in caplog.text
         assert Command.ACK not in peer.commands
+
+
+async def test_subscription_when_left_and_opened_again_before_commit_in_client_mode_then_the_log_warns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with client_of_peer(PeerOptions(server="ActiveMQ/6.1")) as (client, peer):
+        async with client.transaction() as transaction:
+            async with client.subscribe("/queue/a", ack="client") as subscription:
+                peer.deliver(subscription.id, b"1")
+                await transaction.ack(await anext(subscription))
+            async with client.subscribe("/queue/a"):
+                assert peer.commands[-2:] == [Command.UNSUBSCRIBE, Command.SUBSCRIBE]
+        assert "was settled in a transaction, but may be redelivered" in caplog.text
+
+
+async def test_subscription_when_another_cannot_be_opened_before_commit_on_artemis_then_it_is_left_after_it() -> None:
+    async with (
+        client_of_peer(PeerOptions(server=ARTEMIS), versions=["1.1"]) as (client, peer),
+        client.subscribe("/queue/b", id="t"),
+    ):
+        async with client.transaction() as transaction:
+            async with client.subscribe("/queue/a") as subscription:
+                peer.deliver(subscription.id, b"1")
+                await transaction.ack(await anext(subscription))
+            with pytest.raises(LocalProtocolError, match="ids must differ"):
+                async with client.subscribe("/queue/a", id="t"):
+                    raise AssertionError
+        await client.send("/queue/c", b"", receipt=True)
+        assert peer.commands[-4:] == [Command.COMMIT, Command.ACK, Command.UNSUBSCRIBE, Command.SEND]
+
+
+async def test_subscription_when_left_and_messages_come_before_the_end_of_its_transaction_then_none_is_kept() -> None:
+    async with (
+        client_of_peer(PeerOptions(server=ARTEMIS), versions=["1.1"]) as (client, peer),
+        client.transaction() as transaction,
+    ):
+        async with client.subscribe("/queue/a") as subscription:
+            peer.deliver(subscription.id, b"1")
+            await transaction.ack(await anext(subscription))
+        peer.deliver(subscription.id, LARGE)
+        await client.send("/queue/b", b"", receipt=True)
+        assert client.statistics().messages_received == 2
+        assert client.statistics().undelivered_bytes == 0
+
+
+async def test_subscription_when_it_overflows_before_the_end_of_its_transaction_then_that_comes_first() -> None:
+    async with client_of_peer(PeerOptions(server=ARTEMIS), versions=["1.1"]) as (client, peer):
+        with pytest.raises(SubscriptionOverflow):
+            async with client.subscribe("/queue/a", prefetch=1, overflow="error") as subscription:
+                async with client.transaction() as transaction:
+                    peer.deliver(subscription.id, b"1")
+                    await transaction.ack(await anext(subscription))
+                    for body in (b"2", b"3"):
+                        peer.deliver(subscription.id, body)
+                    await client.send("/queue/b", b"", receipt=True)
+                await client.send("/queue/b", b"", receipt=True)
+                assert peer.commands[-4:] == [Command.COMMIT, Command.ACK, Command.UNSUBSCRIBE, Command.SEND]
+
+
+async def test_subscription_when_the_link_is_lost_before_the_end_of_its_transaction_then_its_message_comes_again(
+    broker: Broker,
+) -> None:
+    async with reconnecting(broker) as client:
+        with pytest.raises(TransactionLost):
+            async with client.transaction() as transaction:
+                async with client.subscribe("/queue/a", ack="client") as subscription:
+                    broker.publish("/queue/a", b"1")
+                    await transaction.ack(await anext(subscription))
+                broker.faults.now(DropLink())
+                await trio.sleep(5)
+        async with client.subscribe("/queue/a") as again:
+            assert (await anext(again)).redelivered
+        assert client.statistics().subscriptions == ()
+
+
+async def test_subscription_when_left_and_disconnected_before_the_end_of_its_transaction_then_that_is_lost() -> None:
+    async with client_of_peer(PeerOptions(server=ARTEMIS)) as (client, peer):
+        with pytest.raises(TransactionLost):
+            async with client.transaction() as transaction:
+                async with client.subscribe("/queue/a") as subscription:
+                    peer.deliver(subscription.id, b"1")
+                    await transaction.ack(await anext(subscription))
+                assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
+        assert peer.commands[-2:] == [Command.SUBSCRIBE, Command.DISCONNECT]
+
+
+async def test_subscription_when_the_broker_ends_it_before_the_end_of_its_transaction_then_it_is_not_left() -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(version="1.1")
+        await peer.expect(Command.BEGIN)
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
+        await peer.send(Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a"})
+        await peer.expect(Command.ACK)
+        await peer.send(Command.ERROR, {"message": "the queue was deleted", "subscription": "s"})
+        await peer.confirm(await peer.expect(Command.COMMIT))
+        await peer.expect_disconnect()
+
+    profile = replace(ACTIVEMQ, cancels_subscriptions=True)
+    async with client_talking_to(serve, profile=profile) as client:
+        async with client.transaction() as transaction:
+            async with client.subscribe("/queue/a", id="s", ack="client") as subscription:
+                await transaction.ack(await anext(subscription))
+            await trio.sleep(1)
+        assert transaction.state is TransactionState.COMMITTED
 
 
 async def test_subscription_when_the_outcome_of_its_transaction_is_unknown_on_artemis_then_it_is_left() -> None:

@@ -118,7 +118,7 @@ class AckTracker:
     Attributes:
         connection: The connection.
         wire_mode: Ack mode that the broker is asked for; see `_REACH`.
-        closed: Whether the subscription is gone.
+        closed: Whether the subscription was left or is gone.
         observer: The hooks, if there are any.
         then_leave: Sends the UNSUBSCRIBE that waits for the end of transactions; None if none waits.
     """
@@ -328,6 +328,17 @@ class AckTracker:
             logger.warning("message %r was settled in a transaction, but stays unsettled: %s", message.id, error)
         self.forget_promise(message)
 
+    def committed(self, message: Message, settlement: Settlement) -> None:
+        """Note that the transaction that an ACK or NACK was part of is confirmed."""
+        message._settlement = settlement
+        if message in self._promised and self.closed and self.then_leave is None:
+            logger.warning(
+                "message %r was settled in a transaction, but may be redelivered: its %s was left before COMMIT",
+                message.id,
+                self._name,
+            )
+        self.forget_promise(message)
+
     def forget_promise(self, message: Message) -> None:
         """Note that a promise has ended. If no other is left, and the subscription was left, send UNSUBSCRIBE."""
         self._promised.discard(message)
@@ -437,8 +448,7 @@ class TransactedAcks:
     def commit(self) -> None:
         """Settle the messages: the COMMIT was confirmed."""
         for message, settlement in self._sent:
-            message._settlement = settlement
-            tracker_of(message).forget_promise(message)
+            tracker_of(message).committed(message, settlement)
         for message, command, requeue in self._promised:
             tracker_of(message).keep_promise(message, command, requeue=requeue)
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from trio_stomp.session.statistics import Counters
     from trio_stomp.transport import Endpoint
 
-__all__ = ["CLOSED", "Connection", "Left", "Receiver", "Unsubscribing"]
+__all__ = ["CLOSED", "Connection", "Left", "LeftLater", "Receiver", "Unsubscribing"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -167,6 +167,19 @@ class Left:
     acknowledges: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LeftLater:
+    """A subscription that is left when transactions have ended.
+
+    Attributes:
+        destination: Its destination.
+        leave: Sends its UNSUBSCRIBE.
+    """
+
+    destination: str
+    leave: Callable[[], None]
+
+
 class Unsubscribing:
     """How subscriptions are left: UNSUBSCRIBE is enough for brokers that requeue unsettled messages then.
 
@@ -235,8 +248,7 @@ class Connection:
         names_all: Whether each confirmed message gets a stable id; if not, only those of publishers.
         sent_plain: Whether a message was sent whose refusal no call would raise: one without a receipt.
         plain_destination: Where the last of those went that are no replies.
-        left_later: Subscriptions that are left when transactions have ended: the destination of each, and what sends
-            its UNSUBSCRIBE, by its id.
+        left_later: Subscriptions that are left when transactions have ended, by their ids.
         acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
         opened_at: Clock time of its beginning.
         confirmed_before: How many messages of the session were confirmed before it.
@@ -341,7 +353,7 @@ class Connection:
         self.names_all = settings.reconnect is not None or not link.profile.dialect.dedup_header
         self.sent_plain = False
         self.plain_destination: str | None = None
-        self.left_later: dict[str, tuple[str, Callable[[], None]]] = {}
+        self.left_later: dict[str, LeftLater] = {}
         self.acks_cross = False
         self.spooling: Spooling | None = None
         self._spools: dict[str | None, tuple[int, Inbox]] = {}

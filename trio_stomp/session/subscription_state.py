@@ -28,7 +28,7 @@ from trio_stomp.protocol import AckMode, Headers, State, Version
 from trio_stomp.runtime import current_time
 from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
-from trio_stomp.session.connection import Connection, Left
+from trio_stomp.session.connection import Connection, Left, LeftLater
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.limits import Limit
 from trio_stomp.session.message import Message, Settlement
@@ -286,12 +286,8 @@ class Registration:
             LocalProtocolError: The id is in use, or a header cannot be encoded.
         """
         options, profile = self.options, connection.profile
-        for id_, (destination, leave) in list(connection.left_later.items()):
-            # The other one has the id, or holds messages that this one would wait for.
-            if id_ == options.id or destination == options.destination:
-                leave()
         acks = AckTracker(connection, subscription_id=options.id, name=options.name, ack=options.ack)
-        self._require_own_acks(connection, acks.wire_mode)
+        crosses = self._require_own_acks(connection, acks.wire_mode)
         if self.position is not None:
             options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
         headers = options.headers_at(profile, connection.protocol.version, connection.settings)
@@ -301,8 +297,16 @@ class Registration:
         receipt_id = connection.receipts.new_id() if profile.answers_subscribe else None
         if receipt_id is not None:
             headers.append(("receipt", receipt_id))
-        # It may raise, and then no RECEIPT comes.
+        if options.id in connection.left_later:
+            # The other one has the id.
+            connection.left_later[options.id].leave()
+        # It may raise, and then no RECEIPT comes, and no other subscription is left for this one.
         frame = connection.protocol.subscribe(options.id, options.destination, acks.wire_mode, headers=headers)
+        connection.acks_cross |= crosses
+        for other in list(connection.left_later.values()):
+            if other.destination == options.destination:
+                # It holds messages that this one would wait for.
+                other.leave()
         receipt = None if receipt_id is None else connection.receipts.expect(receipt_id)
         self.inbox.attach(connection.gate)
         # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is registered before the frame is sent.
@@ -319,8 +323,12 @@ class Registration:
         connection.post(frame)
         return receipt
 
-    def _require_own_acks(self, connection: Connection, wire_mode: AckMode) -> None:
-        """Refuse a subscription whose ACKs would settle messages of another one, be that open or left."""
+    def _require_own_acks(self, connection: Connection, wire_mode: AckMode) -> bool:
+        """Refuse a subscription whose ACKs would settle messages of another one, be that open or left.
+
+        Returns:
+            Whether its ACKs settle messages of the whole connection.
+        """
         crosses = connection.profile.client_ack_crosses_subscriptions and wire_mode is AckMode.CLIENT
         if crosses and connection.acks_cross:
             raise NotSupportedError(
@@ -328,7 +336,7 @@ class Registration:
                 "STOMP 1.0 does not support 'client-individual': only one such subscription for each connection is "
                 "safe. Use another connection, or STOMP 1.1 or 1.2"
             )
-        connection.acks_cross = crosses or connection.acks_cross
+        return crosses
 
     @property
     def _arrived(self) -> int:
@@ -451,7 +459,7 @@ class Registration:
         leave = partial(self._leave, acks, held)
         if acks.has_promised:
             acks.then_leave = leave
-            acks.connection.left_later[self.options.id] = self.options.destination, leave
+            acks.connection.left_later[self.options.id] = LeftLater(self.options.destination, leave)
         else:
             leave()
 
@@ -462,6 +470,9 @@ class Registration:
         acks.let_go()
         # The protocol is closed before the connection is, while consumers take what came before its last frame.
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
+            return
+        if connection.registered.get(self.options.id) is not self:
+            # The broker has ended it meanwhile.
             return
         # Without UNSUBSCRIBE, DISCONNECT ends the subscription, and the broker requeues what it holds.
         connection.unsubscribing.unsubscribe(connection, self.options.id, self._left(), held)
