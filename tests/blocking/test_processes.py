@@ -594,6 +594,30 @@ def test_state_when_a_forked_process_cannot_connect_then_says_why_and_tries_agai
 
 
 @NEEDS_FORK
+def test_client_when_its_state_has_made_a_forked_process_connect_then_it_ends_with_its_last_reference(run: Run) -> None:
+    run(
+        """
+        import gc, weakref
+
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        if os.fork() == 0:
+            gc.disable()
+            while not client.state.healthy:
+                time.sleep(0.001)
+            opened = weakref.ref(client._opened)
+            del client
+            until = time.monotonic() + 10
+            while opened() is not None and time.monotonic() < until:
+                time.sleep(0.001)
+            os._exit(opened() is not None)
+        _, status = os.wait()
+        client.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+    )
+
+
+@NEEDS_FORK
 def test_client_when_closed_while_a_forked_process_connects_then_that_connection_is_closed_too(
     broker: ThreadedBroker, run: Run
 ) -> None:

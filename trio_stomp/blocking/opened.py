@@ -144,7 +144,7 @@ class Opened:
 
     def begin_reopening(self) -> None:
         """Begin to connect if this process was forked and has not connected, and that was asked for; never waits."""
-        if not self.is_to_reopen or (self._reopening is not None and not self._reopening.is_done):
+        if not self.is_to_reopen or self._reopening is not None:
             return
         call = Call(self._connect)
         call.when_done = self._note_reopening
@@ -152,6 +152,8 @@ class Opened:
         process.thread.soon(begin, call, contextvars.copy_context())
 
     def _note_reopening(self, call: Call[None]) -> None:
+        # The call refers to this object, which must end with the last reference of the program.
+        self._reopening = None
         error, call.error = call.error, None
         if isinstance(error, StompError):
             self._not_reopened = error.with_traceback(None)
@@ -220,8 +222,9 @@ class Opened:
             self._begin_closing()
 
     def _begin_closing(self) -> Call[None] | None:
-        if self._reopening is not None and not self._reopening.is_done:
-            process.thread.soon(self._reopening.cancel)
+        reopening = self._reopening
+        if reopening is not None:
+            process.thread.soon(reopening.cancel)
         return None if self._newest is None else self._newest.link.begin_closing()
 
     # --- for the process ------------------------------------------------------------------------------------------
