@@ -73,7 +73,7 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled."""
-        raise TypeError("a client holds a connection and cannot be copied or pickled; open one in each process")
+        self._inner.__reduce__()
 
     def __repr__(self) -> str:
         return f"<Client of {self._opened.newest.link.session.link.endpoint}: {self._opened.state.phase.value}>"

@@ -103,10 +103,7 @@ class Message(Generic[T_co]):
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled."""
-        raise TypeError(
-            "a message belongs to its connection and cannot be copied or pickled; "
-            "pass on message.body and dict(message.headers)"
-        )
+        self._inner.__reduce__()
 
     def __repr__(self) -> str:
         return repr(self._inner)

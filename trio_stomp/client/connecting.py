@@ -304,7 +304,7 @@ class _Service:
         try:
             await supervise(self._session)
         except GeneratorExit:
-            # The loop was closed without that, and wakes no task any more.
+            # The loop was closed without canceling its tasks, and wakes none of them any more.
             raise
         except anyio.get_cancelled_exc_class():
             self._end()

@@ -89,7 +89,7 @@ class Subscription(Generic[T_co]):
         self._codec = codec
         self._settles = registration.options.ack is not AckMode.AUTO
         self._has_warned = False
-        # Since when the prefetch is exhausted, and after which message.
+        # After how many messages the prefetch was exhausted, and since when.
         self._exhausted = (-1, 0.0)
         self._settlement = Settlement.UNSETTLED if self._settles else Settlement.AUTO
 
