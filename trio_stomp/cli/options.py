@@ -367,7 +367,7 @@ class LinkOptions:
     connection: ConnectionOptions = options(ConnectionOptions)
 
 
-# What a context may set: how to connect, and never what a command does, even if somebody has edited its file.
+# What a context may set: how to connect, and never what a command does, even if a user has edited its file.
 _SAVED: Final = frozenset({"management", *(each.name for each in parameters_of(ConnectionOptions))})
 # Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
