@@ -24,7 +24,7 @@ _COMMANDS: Final = {
 
 
 class Processes:
-    """What the processes that this one has started, and a broker, take for a row, from `begin` on.
+    """Measures the processor time for each row of the processes that this one has started, and of a broker.
 
     Args:
         broker: The id of the broker's process; 0: it is not looked at.
@@ -35,12 +35,12 @@ class Processes:
         self._at: tuple[int, dict[str, float]] | None = None
 
     def begin(self, rows: int = 0) -> None:
-        """Start, unless it has started, when so many rows are done."""
+        """Start measuring after this many rows. Later calls change nothing."""
         if self._at is None:
             self._at = rows, self._seconds()
 
     def for_each(self, rows: int) -> dict[str, float]:
-        """Seconds for each row since then, by kind of process, when so many rows are done; empty if that is none."""
+        """Return the seconds for each row since `begin`, by kind of process; empty if there are no more rows now."""
         before, used = self._at or (rows, {})
         if rows == before:
             return {}

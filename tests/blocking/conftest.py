@@ -79,7 +79,7 @@ def left(broker: ThreadedBroker, queue: str = QUEUE) -> int:
 
 
 def await_arrival(client: Client, subscription: Subscription, count: int) -> None:
-    """Wait until a subscription has so many messages that it has not handed out."""
+    """Wait until at least this many messages are in the buffer of a subscription."""
     while subscription.statistics().buffered < count:
         client.send("/queue/other", b"", receipt=True)
 

@@ -205,16 +205,7 @@ def check_work(
     around: object,
     drain_timeout: object,
 ) -> None:
-    """Check arguments of `Subscription.work`, before any message is taken.
-
-    Args:
-        destination: What the subscription reads.
-        workers: An argument, as the others.
-        key: An argument.
-        retry: An argument.
-        dead_letter: An argument.
-        around: An argument.
-        drain_timeout: An argument.
+    """Check arguments of `Subscription.work` before any message is taken from the destination.
 
     Raises:
         LocalProtocolError: One is invalid.

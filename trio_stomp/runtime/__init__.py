@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar, TypeVarTuple
 import anyio
 import anyio.abc
 
-from trio_stomp.runtime.blocks import sync_context
+from trio_stomp.runtime.blocks import sync_context, with_usage
 from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Nursery, Runtime, Stop, Waiter, WaitQueue
 from trio_stomp.runtime.interrupts import (
     awaited,
@@ -27,7 +27,6 @@ from trio_stomp.runtime.interrupts import (
     iterated,
     protect,
     surrounded,
-    with_usage,
 )
 from trio_stomp.runtime.leaving import leaving
 from trio_stomp.runtime.streams import AnyioStream

@@ -1,23 +1,24 @@
-"""Context managers for synchronous code that say how to write them."""
+"""Context managers that say how to write them, to those who forget ``with`` or ``async with``."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, ParamSpec, TypeVar
 
-__all__ = ["sync_context"]
+from trio_stomp.runtime.interrupts import enable_ki_protection
+
+__all__ = ["sync_context", "with_usage"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M")
 
-_SYNCHRONOUS: Final = "it is a context manager"
 
-
-class _Block(AbstractContextManager[T], Generic[T]):
-    """Enters and leaves another context manager.
+class _Hints(Generic[M]):
+    """Holds a context manager, and says how to write it.
 
     The hints are hidden from type checkers, which report the same mistakes by themselves.
 
@@ -29,10 +30,73 @@ class _Block(AbstractContextManager[T], Generic[T]):
 
     __slots__ = ("_call", "_manager", "_usage")
 
-    def __init__(self, manager: AbstractContextManager[T, bool | None], call: str, usage: str) -> None:
+    _kind: ClassVar[str]
+
+    def __init__(self, manager: M, call: str, usage: str) -> None:
         self._manager = manager
         self._call = call
         self._usage = usage
+
+    if not TYPE_CHECKING:
+
+        def _hint(self, mistake: str) -> str:
+            return f"{self._call} {mistake}: it is {self._kind}. Write: {self._usage}"
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(self._hint("cannot be awaited"))
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(self._hint("cannot be iterated"))
+
+        __next__ = __aiter__ = __anext__ = __iter__
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _Hints.__slots__:
+                # Those of a copy that is not made yet.
+                raise AttributeError(name)
+            raise AttributeError(self._hint(f"has no attribute {name!r}"))
+
+
+class _WithUsage(_Hints[AbstractAsyncContextManager[T, bool | None]], AbstractAsyncContextManager[T]):
+    """Enters and leaves another context manager, which contextlib may have made: its functions are not protected."""
+
+    __slots__ = ()
+
+    _kind = "an async context manager"
+
+    @enable_ki_protection
+    async def __aenter__(self) -> T:
+        """Enter it.
+
+        Cancellation: as that of the other one.
+        """
+        return await self._manager.__aenter__()
+
+    @enable_ki_protection
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Leave it.
+
+        Cancellation: as that of the other one.
+        """
+        return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
+
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(self._hint("requires 'async with'"))
+
+        def __exit__(self, *_: object) -> None:
+            """Complete the pair: without it, Python complains before `__enter__` can."""
+
+
+class _Block(_Hints[AbstractContextManager[T, bool | None]], AbstractContextManager[T]):
+    """Enters and leaves another context manager."""
+
+    __slots__ = ()
+
+    _kind = "a context manager"
 
     def __enter__(self) -> T:
         """Enter it."""
@@ -46,21 +110,18 @@ class _Block(AbstractContextManager[T], Generic[T]):
 
     if not TYPE_CHECKING:
 
-        def __iter__(self) -> NoReturn:
-            raise TypeError(f"{self._call} cannot be iterated: {_SYNCHRONOUS}. Write: {self._usage}")
-
-        __next__ = __iter__
-
         def __aenter__(self) -> NoReturn:
-            raise TypeError(f"{self._call} is not async: {_SYNCHRONOUS}. Write: {self._usage}")
+            raise TypeError(self._hint("is not async"))
 
         def __aexit__(self, *_: object) -> None:
             """Complete the pair: without it, Python complains before `__aenter__` can."""
 
-        __await__ = __aiter__ = __aenter__
 
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"{self._call} has no attribute {name!r}: {_SYNCHRONOUS}. Write: {self._usage}")
+def with_usage(
+    manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str
+) -> AbstractAsyncContextManager[T]:
+    """The same context manager, with hints for those who forget ``async with``."""
+    return _WithUsage(manager, call, usage)
 
 
 def sync_context(

@@ -21,8 +21,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType, TracebackType
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
+from types import CodeType, FunctionType, ModuleType
+from typing import ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "protect",
     "surrounded",
     "tell_trio",
-    "with_usage",
 ]
 
 P = ParamSpec("P")
@@ -159,74 +158,6 @@ def _is_canceled() -> bool:
 def iterated(items: Iterable[T]) -> Iterator[T]:
     """Iterate over something of the program's."""
     yield from items
-
-
-# --- hints for those who forget ``async with`` ------------------------------------------------------------------------
-
-_FORWARDED: Final = "it is an async context manager"
-
-
-class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
-    """Enters and leaves another context manager, which contextlib may have made: its functions are not protected.
-
-    The hints are hidden from type checkers, which report the same mistakes by themselves.
-
-    Args:
-        manager: The context manager.
-        call: The call that made it, as in ``connect()``.
-        usage: How to write it.
-    """
-
-    __slots__ = ("_call", "_manager", "_usage")
-
-    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
-        self._manager = manager
-        self._call = call
-        self._usage = usage
-
-    @enable_ki_protection
-    async def __aenter__(self) -> T:
-        """Enter it.
-
-        Cancellation: as that of the other one.
-        """
-        return await self._manager.__aenter__()
-
-    @enable_ki_protection
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Leave it.
-
-        Cancellation: as that of the other one.
-        """
-        return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
-
-    if not TYPE_CHECKING:
-
-        def __await__(self) -> NoReturn:
-            raise TypeError(f"{self._call} cannot be awaited: {_FORWARDED}. Write: {self._usage}")
-
-        def __enter__(self) -> NoReturn:
-            raise TypeError(f"{self._call} requires 'async with': {_FORWARDED}. Write: {self._usage}")
-
-        def __exit__(self, *_: object) -> None:
-            """Complete the pair: without it, Python complains before `__enter__` can."""
-
-        def __aiter__(self) -> NoReturn:
-            raise TypeError(f"{self._call} cannot be iterated: {_FORWARDED}. Write: {self._usage}")
-
-        __anext__ = __iter__ = __aiter__
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"{self._call} has no attribute {name!r}: {_FORWARDED}. Write: {self._usage}")
-
-
-def with_usage(
-    manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str
-) -> AbstractAsyncContextManager[T]:
-    """The same context manager, with hints for those who forget ``async with``."""
-    return _WithUsage(manager, call, usage)
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------
