@@ -39,14 +39,11 @@ class _Hints(Generic[M]):
 
     if not TYPE_CHECKING:
 
-        def _hint(self, mistake: str) -> str:
-            return f"{self._call} {mistake}: it is {self._kind}. Write: {self._usage}"
-
         def __await__(self) -> NoReturn:
-            raise TypeError(self._hint("cannot be awaited"))
+            raise TypeError(f"{self._call} cannot be awaited: it is {self._kind}. Write: {self._usage}")
 
         def __iter__(self) -> NoReturn:
-            raise TypeError(self._hint("cannot be iterated"))
+            raise TypeError(f"{self._call} cannot be iterated: it is {self._kind}. Write: {self._usage}")
 
         __next__ = __aiter__ = __anext__ = __iter__
 
@@ -54,7 +51,7 @@ class _Hints(Generic[M]):
             if name in _Hints.__slots__:
                 # Those of a copy that is not made yet.
                 raise AttributeError(name)
-            raise AttributeError(self._hint(f"has no attribute {name!r}"))
+            raise AttributeError(f"{self._call} has no attribute {name!r}: it is {self._kind}. Write: {self._usage}")
 
 
 class _WithUsage(_Hints[AbstractAsyncContextManager[T, bool | None]], AbstractAsyncContextManager[T]):
@@ -85,7 +82,7 @@ class _WithUsage(_Hints[AbstractAsyncContextManager[T, bool | None]], AbstractAs
     if not TYPE_CHECKING:
 
         def __enter__(self) -> NoReturn:
-            raise TypeError(self._hint("requires 'async with'"))
+            raise TypeError(f"{self._call} requires 'async with': it is {self._kind}. Write: {self._usage}")
 
         def __exit__(self, *_: object) -> None:
             """Complete the pair: without it, Python complains before `__enter__` can."""
@@ -111,7 +108,7 @@ class _Block(_Hints[AbstractContextManager[T, bool | None]], AbstractContextMana
     if not TYPE_CHECKING:
 
         def __aenter__(self) -> NoReturn:
-            raise TypeError(self._hint("is not async"))
+            raise TypeError(f"{self._call} is not async: it is {self._kind}. Write: {self._usage}")
 
         def __aexit__(self, *_: object) -> None:
             """Complete the pair: without it, Python complains before `__aenter__` can."""
