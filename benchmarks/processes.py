@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["BROKER", "JVM", "RECEIVER", "TASKS", "Processes"]
+__all__ = ["BROKER", "JVM", "PLANNER", "RECEIVER", "TASKS", "Processes"]
 
 JVM: Final = "the JVM"
+PLANNER: Final = "the planner"
 RECEIVER: Final = "the receiver"
 TASKS: Final = "Python of the tasks"
 BROKER: Final = "the broker"
 
-# What the command lines have in them. The JVM starts the others; a single receiver is in the process of its source.
+# What the command lines have in them. The JVM starts the others. Spark calls the planner in the main thread of its
+# process; a single receiver runs in the other threads of that process.
 _COMMANDS: Final = {
     b"pyspark.daemon": TASKS,
-    b"python_streaming_source_runner": RECEIVER,
+    b"python_streaming_source_runner": PLANNER,
     b"receiver_process": RECEIVER,
     b"java": JVM,
 }
@@ -53,7 +55,7 @@ class Processes:
         for pid, parent, taken in _running():
             parents[pid] = parent
             seconds[pid] = taken
-        used: dict[str, float] = dict.fromkeys((JVM, RECEIVER, TASKS), 0.0)
+        used: dict[str, float] = dict.fromkeys((JVM, RECEIVER, TASKS, PLANNER), 0.0)
         if self._broker:
             used[BROKER] = seconds.get(self._broker, 0.0)
         for pid, taken in seconds.items():
@@ -61,7 +63,9 @@ class Processes:
             while ancestor in parents and ancestor != os.getpid():
                 ancestor = parents[ancestor]
             if ancestor == os.getpid() and (kind := _kind(pid)):
-                used[kind] += taken
+                planning = min(taken, _of_main_thread(pid)) if kind == PLANNER else 0.0
+                used[PLANNER] += planning
+                used[RECEIVER if kind == PLANNER else kind] += taken - planning
         return used
 
 
@@ -74,6 +78,15 @@ def _running() -> Iterator[tuple[int, int, float]]:
             continue  # it has just ended
         # ppid, and utime to cstime of proc(5).
         yield int(stat.parent.name), int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _of_main_thread(pid: int) -> float:
+    """The seconds that the main thread of a process has used."""
+    try:
+        fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0  # the process has just ended
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _kind(pid: int) -> str | None:

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.contestants.ours import connection
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
-from benchmarks.processes import BROKER, RECEIVER, Processes
+from benchmarks.processes import BROKER, PLANNER, RECEIVER, Processes
 from benchmarks.spark_session import open_session
 from trio_stomp.testing import Broker, run_broker_in_thread
 
@@ -85,7 +85,8 @@ class Bench:
                 batches.begin(rows)
         used = batches.for_each(rows)
         if used:
-            used |= {kind: each for kind, each in receiving.for_each(rows).items() if kind in {RECEIVER, BROKER}}
+            from_first = receiving.for_each(rows)
+            used |= {kind: from_first[kind] for kind in (RECEIVER, PLANNER, BROKER)}
         query.stop()
         first, *others = sorted(written.values())
         rate = sum(count for _, count in others) * 1000 / (others[-1][0] - first[0])

@@ -14,7 +14,7 @@ from benchmarks.bench import Bench
 from benchmarks.contenders import Contender, own, python_peer
 from benchmarks.groups.brokers import TITLES, Target, broker_pid, running_brokers
 from benchmarks.order import Order
-from benchmarks.processes import BROKER, JVM, RECEIVER, TASKS
+from benchmarks.processes import BROKER, JVM, PLANNER, RECEIVER, TASKS
 from benchmarks.results import OURS, Row
 
 __all__ = [
@@ -77,7 +77,7 @@ BROKER_SINK_PROCESSOR: Final = {
 BROKER_SOURCE_PROCESSOR: Final = {
     (broker, kind): Row(f"{title}, with Spark: processor time for a row", f"source, one receiver: {kind}", "µs")
     for broker, title in TITLES.items()
-    for kind in (RECEIVER, TASKS, JVM, BROKER)
+    for kind in (RECEIVER, PLANNER, TASKS, JVM, BROKER)
 }
 _MICRO: Final = 1e6
 _ROWS: Final = 600_000
