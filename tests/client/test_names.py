@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
+import trio_stomp.blocking
 from trio_stomp import ConnectionLost
 from trio_stomp.testing import Broker, DropLink, open_broker, open_scripted_peer
 
@@ -67,11 +70,12 @@ def test_outgoing_message_when_an_option_is_wrong_then_refused_where_it_is_writt
     assert (message.ttl, message.persistent) == (1, True)
 
 
-def test_message_when_constructed_by_a_program_then_it_says_where_messages_come_from() -> None:
-    with pytest.raises(TypeError, match="a Message cannot be constructed: take it from a Subscription"):
-        trio_stomp.Message(b"body", "/queue/a")  # type: ignore[arg-type]  # what a program without type checker would do
-
-
-def test_subscription_when_constructed_by_a_program_then_it_says_how_to_subscribe() -> None:
-    with pytest.raises(TypeError, match=r"a Subscription cannot be constructed: use async with client\.subscribe"):
-        trio_stomp.Subscription()
+@pytest.mark.parametrize("names", [trio_stomp, trio_stomp.blocking])
+@pytest.mark.parametrize("arguments", [(), ("stomp://localhost",)], ids=["of nothing", "of a URL"])
+@pytest.mark.parametrize("name", ["Client", "Message", "Publisher", "Subscription", "Transaction"])
+def test_class_when_constructed_by_a_program_then_it_says_what_to_call(
+    names: ModuleType, name: str, arguments: tuple[str, ...]
+) -> None:
+    # Clients of other libraries are made of a URL.
+    with pytest.raises(TypeError, match=f"a {name} cannot be constructed: "):
+        getattr(names, name)(*arguments)

@@ -67,7 +67,7 @@ class Client:
 
     # The arguments are the library's own.
     def __init__(self, opened: Opened | None = None) -> None:
-        if opened is None:
+        if not isinstance(opened, Opened):
             raise TypeError("a Client cannot be constructed: use trio_stomp.blocking.connect(...) or open(...)")
         self._opened = opened
 

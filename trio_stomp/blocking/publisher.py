@@ -45,7 +45,7 @@ class Publication:
     def __init__(
         self, calls: Calls | None = None, message: OutgoingMessage | None = None, sent: AsyncPublication | None = None
     ) -> None:
-        if calls is None or message is None:
+        if not isinstance(calls, Calls) or message is None:
             raise TypeError("a Publication cannot be constructed: Publisher.send() returns it")
         self._calls = calls
         # It exists when the message is in the outbox.
@@ -134,7 +134,7 @@ class Publisher:
     def __init__(
         self, calls: Calls | None = None, inner: AsyncPublisher | None = None, max_messages: int = 0, max_bytes: int = 0
     ) -> None:
-        if calls is None or inner is None:
+        if not isinstance(calls, Calls) or inner is None:
             raise TypeError("a Publisher cannot be constructed: use with client.publisher() as publisher")
         self._calls = calls
         self._inner = inner

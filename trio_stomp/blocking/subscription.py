@@ -75,7 +75,7 @@ class Subscription(Generic[T_co]):
         inner: AsyncSubscription[T_co] | None = None,
         prefetch: int = 0,
     ) -> None:
-        if calls is None or inner is None:
+        if not isinstance(calls, Calls) or inner is None:
             raise TypeError("a Subscription cannot be constructed: use with client.subscribe(...) as subscription")
         self._calls = calls
         self._inner = inner

@@ -32,7 +32,7 @@ class Transaction:
     """Messages and acknowledgments that take effect together, or not at all; see `Client.transaction`."""
 
     def __init__(self, calls: Calls | None = None, inner: AsyncTransaction | None = None) -> None:
-        if calls is None or inner is None:
+        if not isinstance(calls, Calls) or inner is None:
             raise TypeError("a Transaction cannot be constructed: use with client.transaction() as transaction")
         self._calls = calls
         self._inner = inner

@@ -78,10 +78,13 @@ class Client:
     Get one from `connect`. All methods may be called from any number of tasks at once.
     """
 
-    def __init__(self, session: Session, abandon: Callable[[], None]) -> None:
+    # The arguments are the library's own.
+    def __init__(self, session: Session | None = None, abandon: Callable[[], None] | None = None) -> None:
+        self._opened: Opened | None = None
+        if not isinstance(session, Session) or abandon is None:
+            raise TypeError("a Client cannot be constructed: use async with trio_stomp.connect(...) or await open(...)")
         self._session = session
         self._abandon = abandon
-        self._opened: Opened | None = None
         self._requests = Requests(session)
         self._ids = 0
 

@@ -53,7 +53,10 @@ class Publisher:
     Any number of tasks may send through one publisher.
     """
 
-    def __init__(self, session: Session, window: Window) -> None:
+    # The arguments are the library's own.
+    def __init__(self, session: Session | None = None, window: Window | None = None) -> None:
+        if not isinstance(session, Session) or window is None:
+            raise TypeError("a Publisher cannot be constructed: use async with client.publisher() as publisher")
         self._session = session
         self._window = window
 

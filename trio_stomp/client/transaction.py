@@ -95,7 +95,10 @@ class Transaction:
         id: Its id on the connection.
     """
 
-    def __init__(self, connection: Connection, transaction_id: str) -> None:
+    # The arguments are the library's own.
+    def __init__(self, connection: Connection | None = None, transaction_id: str = "") -> None:
+        if not isinstance(connection, Connection):
+            raise TypeError("a Transaction cannot be constructed: use async with client.transaction() as transaction")
         self.id = transaction_id
         self._state: TransactionState = _OPEN
         self._connection = connection
