@@ -242,6 +242,19 @@ def test_close_when_what_was_posted_waits_for_a_connection_then_no_longer_than_d
     assert time.monotonic() - begun < 5
 
 
+def test_leaving_when_interrupted_then_no_long_wait_for_what_was_posted(
+    broker: ThreadedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trio_stomp.blocking.link._HASTE", SHORT)
+    client = trio_stomp.blocking.open(broker.url, disconnect_timeout=20)
+    client._calls.post(trio.Event().wait)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), client:
+        raise KeyboardInterrupt
+
+    assert time.monotonic() - begun < 10
+
+
 def test_wait_closed_when_the_default_is_short_then_not_limited_by_it(broker: ThreadedBroker) -> None:
     with trio_stomp.blocking.connect(broker.url, timeout=SHORT) as client:
         waiting = threading.Thread(target=client.wait_closed)

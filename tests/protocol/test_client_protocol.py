@@ -413,6 +413,7 @@ def test_verb_when_its_frame_cannot_be_encoded_then_changes_nothing() -> None:
 
 VERBS: list[Callable[[ClientProtocol], bytes]] = [
     lambda protocol: protocol.send("/q", b""),
+    lambda protocol: protocol.send_head("/q", 1),
     lambda protocol: protocol.subscribe("s", "/q", AUTO),
     lambda protocol: protocol.begin("t"),
     lambda protocol: protocol.disconnect("r"),
