@@ -15,7 +15,7 @@ import trio.testing
 
 from tests.client.connecting import Credentials
 from tests.kit.loops import on_loops
-from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting, settings_for
+from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     AuthenticationError,
@@ -26,11 +26,6 @@ from trio_stomp import (
     RemoteProtocolError,
     Subscription,
 )
-from trio_stomp.client.connecting import _Serving
-from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.reconnect import Outage
-from trio_stomp.session.reconnecting import dial_again
-from trio_stomp.session.session import Session
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
 from trio_stomp.types import AckName, ConnectionState, ConnectOptions, Phase, Version
 
@@ -126,10 +121,10 @@ async def test_credentials_when_they_fail_while_moving_back_then_the_connection_
 async def test_retry_first_when_the_deadline_comes_within_the_first_attempt_then_the_error_says_what_is_known(
     broker: Broker,
 ) -> None:
-    host, policy = Host(broker), Reconnect(retry_first=True, deadline=3)
-    host.silent = 100
+    policy = Reconnect(retry_first=True, deadline=3)
     with pytest.raises(ConnectionLost, match=r"set to give up: no host has answered$"):
-        await dial_again(Outage(policy, settings_for([host], reconnect=policy)))
+        async with reconnecting(Host(broker, silent=100), reconnect=policy):
+            raise AssertionError
 
 
 # --- refused credentials ----------------------------------------------------------------------------------------------
@@ -223,14 +218,7 @@ async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepte
     words: str, broker: Broker, *, is_first: bool
 ) -> None:
     broker.faults.plan(AnswerConnect(error=words), skip=0 if is_first else 1, connections=20)
-    policy = Reconnect(retry_first=True)
-    settings = settings_for([broker], reconnect=policy)
-
-    async def dialed() -> Session:
-        link = await (dial_again(Outage(policy, settings)) if is_first else dial_in_order(settings))
-        return Session(link, settings)
-
-    async with _Serving(dialed) as client:
+    async with reconnecting(broker, reconnect=Reconnect(retry_first=is_first)) as client:
         broker.faults.now(DropLink())
         await connected_again(client, broker)
 

@@ -8,7 +8,6 @@ with one id, a COMMIT without its BEGIN.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from functools import partial
 from typing import ClassVar
@@ -31,13 +30,9 @@ from hypothesis.stateful import (
 from tests.kit.guest import guest
 from tests.kit.loops import LOOPS_OF_CLIENT, LoopName, wait_all_tasks_blocked
 from tests.kit.peer import Peer, PeerOptions
+from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.wire import Ending, Wire, WireEnd
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
-from trio_stomp.client.connecting import _Serving
-from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.session import Session
-from trio_stomp.session.settings import Settings
-from trio_stomp.transport.urls import Endpoint
 from trio_stomp.types import Command, Frame, Phase
 
 FAIL_BACK_AFTER = 3.0
@@ -87,21 +82,16 @@ class World:
         self._leaves.set()
 
     async def run(self) -> None:
-        chosen = Settings.of(["stomp://h0", "stomp://h1"], {"reconnect": POLICY, "heart_beat": (0, 0)})
         self._leaves = anyio.Event()
+        hosts = (WorldHost(self, is_preferred=True), WorldHost(self, is_preferred=False))
         async with anyio.create_task_group() as self._group:
-            chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
-
-            async def dialed() -> Session:
-                return Session(await dial_in_order(chosen), chosen)
-
-            async with _Serving(dialed) as self.client:
+            async with reconnecting(*hosts, reconnect=POLICY, heart_beat=(0, 0)) as self.client:
                 await self._leaves.wait()
             self.group.cancel_scope.cancel()
 
-    async def _open_stream(self, endpoint: Endpoint) -> WireEnd:
+    async def open_stream(self, *, is_preferred: bool) -> WireEnd:
         await anyio.lowlevel.checkpoint()
-        if self.refusing or (self.preferred_refuses and endpoint.host == "h0"):
+        if self.refusing or (self.preferred_refuses and is_preferred):
             raise ConnectionRefusedError(111, "Connection refused")
         wire = Wire()
         peer = Peer(wire.server, PeerOptions(silent=self.silent))
@@ -171,6 +161,17 @@ class World:
             if wire.client is stream and wire.ending is None and not peer.ended.is_set():
                 return peer
         return None
+
+
+class WorldHost(Host):
+    """One of the two hosts of a world."""
+
+    def __init__(self, world: World, *, is_preferred: bool) -> None:
+        self._world = world
+        self._is_preferred = is_preferred
+
+    async def open_stream(self) -> WireEnd:
+        return await self._world.open_stream(is_preferred=self._is_preferred)
 
 
 async def nothing() -> None:

@@ -17,7 +17,7 @@ from tests.kit.streams import BROKEN, ByteStream, abort
 from tests.kit.wire import Wire
 from trio_stomp import Client, Reconnect, Subscription
 from trio_stomp.client.connecting import _Serving
-from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.reconnecting import first_link
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker, DropLink
@@ -145,7 +145,7 @@ async def reconnecting(*hosts: Host | Broker, **options: Unpack[ConnectOptions])
     settings = settings_for(hosts, **options)
 
     async def dialed() -> Session:
-        return Session(await dial_in_order(settings), settings)
+        return Session(await first_link(settings), settings)
 
     async with _Serving(dialed) as client:
         yield client
