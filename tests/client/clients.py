@@ -13,17 +13,23 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.peer import Peer, PeerOptions
-from trio_stomp import Client
+from trio_stomp import Client, Message, Subscription
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, ScriptedPeer, open_broker, open_scripted_peer
 from trio_stomp.types import ConnectOptions
 
-__all__ = ["client_of", "client_of_peer", "client_talking_to", "fill", "lose_after", "pieces_of"]
+__all__ = ["client_of", "client_of_peer", "client_talking_to", "delivered", "fill", "lose_after", "pieces_of"]
 
 
 async def fill(client: Client, destination: str, count: int) -> None:
     """Send `count` messages with the bodies 0, 1, 2 and so on."""
     for number in range(count):
         await client.send(destination, b"%d" % number)
+
+
+async def delivered(peer: Peer, subscription: Subscription, body: bytes = b"1") -> Message:
+    """Let a peer deliver a message, and receive it."""
+    peer.deliver(subscription.id, body)
+    return await anext(subscription)
 
 
 async def lose_after(seconds: float, broker: Broker) -> None:
@@ -53,19 +59,16 @@ async def client_of(
 
 @asynccontextmanager
 async def client_of_peer(
-    options: PeerOptions | None = None,
-    *,
-    versions: Sequence[str] = ("1.0", "1.1", "1.2"),
-    heart_beat: tuple[float, float] = (0, 0),
+    peer_options: PeerOptions | None = None, **options: Unpack[ConnectOptions]
 ) -> AsyncGenerator[tuple[Client, Peer]]:
-    """A client of a peer that the test tells what to do."""
+    """A client of a peer that the test tells what to do; without heart-beats, unless they are asked for."""
+    options.setdefault("heart_beat", (0, 0))
+    options.setdefault("disconnect_timeout", 1)
     ours, theirs = trio.testing.memory_stream_pair()
-    peer = Peer(theirs, options)
+    peer = Peer(theirs, peer_options)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(peer.serve)  # noqa: ASYNC113  # what comes before it runs waits in the stream
-        async with trio_stomp.connect_stream(
-            ours, versions=versions, heart_beat=heart_beat, disconnect_timeout=1
-        ) as client:
+        async with trio_stomp.connect_stream(ours, **options) as client:  # type: ignore[misc]  # those it has
             yield client, peer
 
 

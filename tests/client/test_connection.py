@@ -8,12 +8,12 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.client.clients import client_of, client_talking_to
+from tests.client.clients import client_of, client_of_peer, delivered
 from tests.kit.loops import on_loops
+from tests.kit.peer import RABBITMQ, PeerOptions
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, Client, ConnectionLost, DisconnectResult
-from trio_stomp.testing import AnswerConnect, Broker, DuplicateReceipts, ScriptedPeer, SwallowReceipts
-from trio_stomp.types import Command
+from trio_stomp.testing import AnswerConnect, Broker, DuplicateReceipts, SwallowReceipts
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -104,23 +104,15 @@ async def test_error_when_rabbitmq_cancels_an_unknown_subscription_then_all_call
 
 
 async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_again() -> None:
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="RabbitMQ/3.13.7")
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
-        await peer.send(Command.ERROR, {"message": "Server cancelled subscription", "subscription": "s"})
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
-        await peer.send(
-            Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a", "ack": "1"}, b"new"
-        )
-        await peer.expect(Command.UNSUBSCRIBE, id="s")
-        await peer.expect_disconnect()
-
-    async with client_talking_to(serve) as client:
+    async with client_of_peer(PeerOptions(server=RABBITMQ)) as (client, peer):
         async with client.subscribe("/queue/a", id="s", ack="auto") as cancelled:
+            # From now on, the peer complains of an UNSUBSCRIBE.
+            del peer.ledger.subscriptions["s"]
+            peer.error("Server cancelled subscription", [("subscription", "s")])
             with pytest.raises(BrokerError, match="Server cancelled subscription"):
                 await anext(cancelled)
         async with client.subscribe("/queue/a", id="s", ack="auto") as again:
-            assert (await anext(again)).body == b"new"
+            assert (await delivered(peer, again, b"new")).body == b"new"
 
 
 async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(broker: Broker) -> None:
@@ -143,23 +135,14 @@ async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(broker: Br
 
 async def test_message_when_one_of_a_subscription_that_was_left_precedes_it_in_a_chunk_then_delivered() -> None:
     """Rows all-UNSUB-4, 1x-MSG-6."""
-
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server="RabbitMQ/3.13.7")
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="gone"))
-        await peer.expect(Command.UNSUBSCRIBE, id="gone")
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
-        await peer.send_bytes(
-            b"MESSAGE\nsubscription:gone\nmessage-id:1\nack:1\ndestination:/queue/a\n\nlate\0"
-            b"MESSAGE\nsubscription:s\nmessage-id:2\nack:2\ndestination:/queue/a\n\nmine\0"
-        )
-        await peer.expect(Command.UNSUBSCRIBE, id="s")
-        await peer.expect_disconnect()
-
-    async with client_talking_to(serve) as client:
+    async with client_of_peer(PeerOptions(server=RABBITMQ)) as (client, peer):
         async with client.subscribe("/queue/a", id="gone", ack="auto"):
             pass
         async with client.subscribe("/queue/a", id="s", ack="auto") as subscription:
+            peer.put(
+                b"MESSAGE\nsubscription:gone\nmessage-id:1\nack:1\ndestination:/queue/a\n\nlate\0"
+                b"MESSAGE\nsubscription:s\nmessage-id:2\nack:2\ndestination:/queue/a\n\nmine\0"
+            )
             with trio.fail_after(5):
                 assert (await anext(subscription)).body == b"mine"
         assert client.statistics().messages_unroutable == 1

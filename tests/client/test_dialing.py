@@ -9,15 +9,16 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.client.clients import client_talking_to
+from tests.client.clients import client_of_peer
 from tests.client.connecting import Credentials
 from tests.kit.loops import on_loops
+from tests.kit.peer import PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
-from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ScriptedPeer, open_broker
-from trio_stomp.types import Command, ConnectOptions, ProfileName, Version
+from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
+from trio_stomp.types import ConnectOptions, ProfileName, Version
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -304,15 +305,8 @@ async def test_dial_when_the_link_breaks_before_connected_then_said_how(
 async def test_dial_when_rabbitmq_tells_its_version_then_deliveries_are_counted_as_that_version_does(
     profile: ProfileName | None, server: str, count: int
 ) -> None:
-    counted = {"redelivered": "true", "x-delivery-count": "1", "x-acquired-count": "3"}
-
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server=server)
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE))
-        await peer.send(Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a", **counted})
-        await peer.expect(Command.UNSUBSCRIBE)
-        await peer.expect_disconnect()
-
-    async with client_talking_to(serve, profile=profile) as client:
+    counted = [("redelivered", "true"), ("x-delivery-count", "1"), ("x-acquired-count", "3")]
+    async with client_of_peer(PeerOptions(server=server), profile=profile) as (client, peer):
         async with client.subscribe("/queue/a", id="s", ack="auto") as subscription:
+            peer.deliver("s", headers=counted)
             assert (await anext(subscription)).delivery_count == count

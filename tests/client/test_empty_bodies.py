@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-
 import pytest
 import trio
-from trio.testing import memory_stream_pair
 
 import trio_stomp
+from tests.client.clients import client_of_peer
 from tests.client.ways import EACH_WAY, Send, confirmed, plain
 from tests.kit.loops import on_loops
-from tests.kit.peer import Peer, PeerOptions
-from trio_stomp import Client, Hooks
+from tests.kit.peer import PeerOptions
+from trio_stomp import Hooks
 from trio_stomp.types import Command, Frame
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
-
-
-@asynccontextmanager
-async def talking(
-    server: str, version: str = "1.2", hooks: tuple[Hooks, ...] = ()
-) -> AsyncGenerator[tuple[Peer, Client]]:
-    ours, theirs = memory_stream_pair()
-    peer = Peer(theirs, PeerOptions(server=server))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)  # noqa: ASYNC113  # memory streams hold what is written before it runs
-        async with trio_stomp.connect_stream(ours, heart_beat=(0, 0), hooks=hooks, versions=[version]) as client:
-            yield peer, client
 
 
 WAYS: list[tuple[Send, dict[str, object]]] = [
@@ -46,7 +31,7 @@ WAYS: list[tuple[Send, dict[str, object]]] = [
 async def test_body_when_empty_then_bytes_have_a_length_and_text_has_none(
     send: Send, options: dict[str, object], server: str, version: str, hooks: tuple[Hooks, ...]
 ) -> None:
-    async with talking(server, version, hooks) as (peer, client):
+    async with client_of_peer(PeerOptions(server=server), versions=[version], hooks=hooks) as (client, peer):
         for body in (b"", ""):
             await send(client, "/queue/a", body, **options)
         await peer.wait_for(Command.SEND, 2)
@@ -100,7 +85,10 @@ async def dead_letter_of(server: str, headers: dict[str, str], body: bytes) -> F
         await trio.lowlevel.checkpoint()
         raise ValueError
 
-    async with talking(server) as (peer, client), client.subscribe("/q", id="s") as subscription:
+    async with (
+        client_of_peer(PeerOptions(server=server)) as (client, peer),
+        client.subscribe("/q", id="s") as subscription,
+    ):
         await peer.wait_for(Command.SUBSCRIBE)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: subscription.work(fail, retry=trio_stomp.Retry(attempts=1), dead_letter="/dead"))

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.client.clients import client_of, client_of_peer, client_talking_to, fill
+from tests.client.clients import client_of, client_of_peer, fill
 from tests.kit.loops import on_loops
 from tests.kit.peer import PeerOptions
 from trio_stomp import (
@@ -19,7 +19,7 @@ from trio_stomp import (
     QueueArguments,
     SubscriptionOverflow,
 )
-from trio_stomp.testing import Broker, ScriptedPeer
+from trio_stomp.testing import Broker
 from trio_stomp.types import AckName, Command, SubscribeOptions
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
@@ -29,18 +29,12 @@ pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_the_newest_that_is_open() -> None:
     """Row 10-SUB-15."""
-
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(version="1.0")
-        while (frame := await peer.next_frame()).command is not Command.DISCONNECT:
-            if frame.command is Command.SEND:
-                headers = {"destination": frame.headers["destination"], "message-id": "1"}
-                await peer.send(Command.MESSAGE, headers, frame.body)
-            if "receipt" in frame.headers:
-                await peer.confirm(frame)
-        await peer.confirm(frame)
-
-    async with client_talking_to(serve) as client, client.subscribe("/queue/a", ack="auto") as oldest:
+    async with (
+        client_of_peer(PeerOptions(server=None), versions=["1.0"]) as (client, peer),
+        client.subscribe("/queue/a", ack="auto") as oldest,
+    ):
+        nameless = [("destination", "/queue/a"), ("message-id", "1")]
+        peer.on[Command.SEND] = lambda frame: peer.send(Command.MESSAGE, nameless, frame.body)
         async with client.subscribe("/queue/a", ack="auto") as older:
             async with client.subscribe("/queue/a", ack="auto") as newest:
                 await client.send("/queue/a", b"1")

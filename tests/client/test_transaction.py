@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.client.clients import client_of, client_of_peer, client_talking_to, pieces_of
+from tests.client.clients import client_of, client_of_peer, client_talking_to, delivered, pieces_of
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
 from tests.kit.reconnecting import reconnecting
@@ -240,8 +240,7 @@ async def test_subscription_when_left_and_opened_again_before_commit_on_artemis_
 ) -> None:
     async with client_of_peer(PeerOptions(server=ARTEMIS)) as (client, peer), client.transaction() as transaction:
         async with client.subscribe("/queue/a", id="s") as subscription:
-            peer.deliver("s", b"1")
-            await transaction.ack(await anext(subscription))
+            await transaction.ack(await delivered(peer, subscription))
         id_, destination = ("s", "/queue/b") if same == "id" else ("t", "/queue/a")
         async with client.subscribe(destination, id=id_):
             assert peer.commands[-2:] == [Command.UNSUBSCRIBE, Command.SUBSCRIBE]
@@ -256,8 +255,7 @@ async def test_subscription_when_left_and_opened_again_before_commit_in_client_m
     async with client_of_peer(PeerOptions(server="ActiveMQ/6.1")) as (client, peer):
         async with client.transaction() as transaction:
             async with client.subscribe("/queue/a", ack="client") as subscription:
-                peer.deliver(subscription.id, b"1")
-                await transaction.ack(await anext(subscription))
+                await transaction.ack(await delivered(peer, subscription))
             async with client.subscribe("/queue/a"):
                 assert peer.commands[-2:] == [Command.UNSUBSCRIBE, Command.SUBSCRIBE]
         assert "was settled in a transaction, but may be redelivered" in caplog.text
@@ -270,8 +268,7 @@ async def test_subscription_when_another_cannot_be_opened_before_commit_on_artem
     ):
         async with client.transaction() as transaction:
             async with client.subscribe("/queue/a") as subscription:
-                peer.deliver(subscription.id, b"1")
-                await transaction.ack(await anext(subscription))
+                await transaction.ack(await delivered(peer, subscription))
             with pytest.raises(LocalProtocolError, match="ids must differ"):
                 async with client.subscribe("/queue/a", id="t"):
                     raise AssertionError
@@ -285,8 +282,7 @@ async def test_subscription_when_left_and_messages_come_before_the_end_of_its_tr
         client.transaction() as transaction,
     ):
         async with client.subscribe("/queue/a") as subscription:
-            peer.deliver(subscription.id, b"1")
-            await transaction.ack(await anext(subscription))
+            await transaction.ack(await delivered(peer, subscription))
         peer.deliver(subscription.id, LARGE)
         await client.send("/queue/b", b"", receipt=True)
         assert client.statistics().messages_received == 2
@@ -298,8 +294,7 @@ async def test_subscription_when_it_overflows_before_the_end_of_its_transaction_
         with pytest.raises(SubscriptionOverflow):
             async with client.subscribe("/queue/a", prefetch=1, overflow="error") as subscription:
                 async with client.transaction() as transaction:
-                    peer.deliver(subscription.id, b"1")
-                    await transaction.ack(await anext(subscription))
+                    await transaction.ack(await delivered(peer, subscription))
                     for body in (b"2", b"3"):
                         peer.deliver(subscription.id, body)
                     await client.send("/queue/b", b"", receipt=True)
@@ -328,38 +323,28 @@ async def test_subscription_when_left_and_disconnected_before_the_end_of_its_tra
         with pytest.raises(TransactionLost):
             async with client.transaction() as transaction:
                 async with client.subscribe("/queue/a") as subscription:
-                    peer.deliver(subscription.id, b"1")
-                    await transaction.ack(await anext(subscription))
+                    await transaction.ack(await delivered(peer, subscription))
                 assert await client.disconnect() is trio_stomp.DisconnectResult.RECEIPT
         assert peer.commands[-2:] == [Command.SUBSCRIBE, Command.DISCONNECT]
 
 
 async def test_subscription_when_the_broker_ends_it_before_the_end_of_its_transaction_then_it_is_not_left() -> None:
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(version="1.1")
-        await peer.expect(Command.BEGIN)
-        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
-        await peer.send(Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a"})
-        await peer.expect(Command.ACK)
-        await peer.send(Command.ERROR, {"message": "the queue was deleted", "subscription": "s"})
-        await peer.confirm(await peer.expect(Command.COMMIT))
-        await peer.expect_disconnect()
-
     profile = replace(ACTIVEMQ, cancels_subscriptions=True)
-    async with client_talking_to(serve, profile=profile) as client:
+    async with client_of_peer(profile=profile, versions=["1.1"]) as (client, peer):
         async with client.transaction() as transaction:
             async with client.subscribe("/queue/a", id="s", ack="client") as subscription:
-                await transaction.ack(await anext(subscription))
+                await transaction.ack(await delivered(peer, subscription))
+            peer.error("the queue was deleted", [("subscription", "s")])
             await trio.sleep(1)
         assert transaction.state is TransactionState.COMMITTED
+    assert peer.commands[-3:] == [Command.ACK, Command.COMMIT, Command.DISCONNECT]
 
 
 async def test_subscription_when_the_outcome_of_its_transaction_is_unknown_on_artemis_then_it_is_left() -> None:
     async with client_of_peer(PeerOptions(server=ARTEMIS, silent=frozenset({Command.COMMIT}))) as (client, peer):
         with pytest.raises(CommitTimeout):
             async with client.transaction(timeout=1) as transaction, client.subscribe("/queue/a") as subscription:
-                peer.deliver(subscription.id, b"1")
-                await transaction.ack(await anext(subscription))
+                await transaction.ack(await delivered(peer, subscription))
                 # Leaving the subscription comes first.
         await client.send("/queue/b", b"", receipt=True)
         assert peer.commands[-3:] == [Command.COMMIT, Command.UNSUBSCRIBE, Command.SEND]
