@@ -20,9 +20,8 @@ from trio_stomp.testing import (
     Broker,
     DelayReceipts,
     DropLink,
-    ScriptedPeer,
     SwallowReceipts,
-    open_scripted_peer,
+    open_broker,
 )
 from trio_stomp.types import Command
 
@@ -228,20 +227,10 @@ async def test_window_when_receipts_come_then_the_sender_sleeps_until_a_quarter_
 
 @on_loops("trio-real")
 async def test_writer_when_a_frame_waits_for_it_then_the_next_one_does_not_overtake_that() -> None:
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect()
-        while (frame := await peer.next_frame()).command is not Command.DISCONNECT:
-            if "receipt" in frame.headers:
-                await peer.confirm(frame)
-        await peer.confirm(frame)
-
-    async with open_scripted_peer(listen=True) as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect(peer.url, heart_beat=(0, 0)) as client:
-            for number in range(0, 20, 2):
-                # Now the writer sleeps, and a frame that is to be confirmed would be written without it.
-                await trio.testing.wait_all_tasks_blocked()
-                await client.send(QUEUE, str(number))
-                await client.send(QUEUE, str(number + 1), receipt=True)
-        sent = [frame.body.decode() for frame in peer.received if frame.command is Command.SEND]
-    assert sent == [str(number) for number in range(20)]
+    async with open_broker() as broker, trio_stomp.connect(broker.url, heart_beat=(0, 0)) as client:
+        for number in range(0, 20, 2):
+            # Now the writer sleeps, and a frame that is to be confirmed would be written without it.
+            await trio.testing.wait_all_tasks_blocked()
+            await client.send(QUEUE, str(number))
+            await client.send(QUEUE, str(number + 1), receipt=True)
+        assert arrived(broker) == [str(number) for number in range(20)]
