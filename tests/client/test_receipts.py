@@ -63,25 +63,6 @@ async def test_publication_when_one_of_the_tasks_that_wait_is_cancelled_then_the
     assert woken == [pytest.approx(3)] * 2
 
 
-@pytest.mark.parametrize("wait", ["wait", "wait_settled", "wait_confirmed"])
-async def test_publication_when_settled_already_then_waiting_for_it_can_be_cancelled_all_the_same(
-    client: Client, wait: str
-) -> None:
-    async with client.publisher() as publisher:
-        publication = await publisher.send("/queue/a", b"")
-        await publication.wait()
-        waits = {
-            "wait": publication.wait,
-            "wait_settled": publication.wait_settled,
-            "wait_confirmed": publisher.wait_confirmed,
-        }
-        with trio.CancelScope() as scope:
-            scope.cancel()
-            await waits[wait]()
-        assert scope.cancelled_caught
-        await waits[wait]()
-
-
 async def test_receipts_when_a_frame_cannot_be_encoded_then_none_is_awaited(client: Client) -> None:
     bad = {"a": "\0"}
     await client.send("/queue/a", b"")

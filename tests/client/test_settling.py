@@ -11,10 +11,7 @@ from tests.client.clients import client_of, client_of_peer, fill
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, PeerOptions
 from trio_stomp import Client, LocalProtocolError, NotSupportedError
-from trio_stomp.testing import (
-    Broker,
-    StallReading,
-)
+from trio_stomp.testing import Broker
 from trio_stomp.types import AckName, Command, Settlement
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
@@ -168,29 +165,6 @@ async def test_settling_when_it_has_headers_then_the_frame_of_that_message_has_t
         await settle(receipt=receipt, headers={"x-why": "because"})
         await trio.testing.wait_all_tasks_blocked()
         assert [frame.headers.get("x-why") for frame in peer.of(command)] == expected
-
-
-@pytest.mark.parametrize("verb", ["ack", "nack", "ack_up_to"])
-async def test_settling_when_the_outbox_is_full_then_it_waits_and_a_canceled_one_leaves_the_message_open(
-    verb: str, broker: Broker
-) -> None:
-    with trio.CancelScope() as scope:
-        async with (
-            trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client,
-            client.subscribe("/queue/a") as subscription,
-        ):
-            await client.send("/queue/a", b"")
-            message = await anext(subscription)
-            broker.faults.now(StallReading())
-            await client.send("/queue/b", b"x" * 1_000_000)
-            with trio.move_on_after(1) as waits:
-                if verb == "ack_up_to":
-                    await subscription.ack_up_to(message)
-                else:
-                    await (message.ack() if verb == "ack" else message.nack())
-            assert waits.cancelled_caught
-            assert message.settlement is Settlement.UNSETTLED
-            scope.cancel()
 
 
 async def test_nack_when_it_says_requeue_then_the_broker_does_that(broker: Broker, client: Client) -> None:
