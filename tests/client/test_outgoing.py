@@ -16,7 +16,7 @@ import trio.testing
 import trio_stomp
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import Client, Hooks, LocalProtocolError, NotSupportedError, OutgoingMessage
+from trio_stomp import Client, Hooks, LocalProtocolError, OutgoingMessage
 from trio_stomp.testing import BrokerOptions, open_broker
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
@@ -107,19 +107,6 @@ async def test_outgoing_when_bytearray_then_a_copy_is_taken() -> None:
         await client.send("/queue/a", body)  # type: ignore[arg-type]  # sent too, though no annotation says so
         body[0] = 0
         assert await written(stream) == frame("content-length:3", b"abc")
-
-
-async def test_outgoing_when_the_link_carries_text_alone_then_bytes_must_be_utf8() -> None:
-    pytest.importorskip("wsproto")
-    options = BrokerOptions(server=ACTIVEMQ)
-    async with open_broker(websocket=True, options=options) as broker, trio_stomp.connect(broker.url) as client:
-        refused = "over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"
-        with pytest.raises(NotSupportedError, match=refused):
-            await client.send("/queue/a", b"\xff")
-        with pytest.raises(NotSupportedError, match=refused):
-            await client.send("/queue/a", "é", content_type=LATIN)
-        await client.send("/queue/a", "č".encode(), receipt=True)
-        assert [message.body for message in broker.messages("/queue/a")] == [b"\xc4\x8d"]
 
 
 async def test_outgoing_when_time_to_live_ends_at_a_time_then_it_is_counted_from_now() -> None:

@@ -260,19 +260,20 @@ async def test_websocket_when_the_url_names_it_then_stomp_goes_through() -> None
 
 
 @pytest.mark.parametrize(
-    ("profile", "websocket", "content_type", "words"),
+    ("profile", "websocket", "body", "content_type", "words"),
     [
-        ("activemq", False, None, None),
-        ("activemq", True, None, "drops bodies that are not UTF-8 .*; connect by stomp:// or stomps://, or encode"),
-        ("activemq", True, "application/octet-stream", "drops bodies that are not UTF-8"),
-        ("spring", False, None, None),
-        ("spring", True, None, "damages bodies that are not UTF-8 .*; pass content_type='application/octet-stream'"),
-        ("spring", True, "application/octet-stream", None),
-        ("rabbitmq", True, None, None),
+        ("activemq", False, b"\xff", None, None),
+        ("activemq", True, b"\xff", None, "drops bodies .* not UTF-8 .*; connect by stomp:// or stomps://, or encode"),
+        ("activemq", True, b"\xff", "application/octet-stream", "drops bodies that are not UTF-8"),
+        ("activemq", True, "é", "text/plain;charset=iso-8859-1", "drops bodies that are not UTF-8"),
+        ("spring", False, b"\xff", None, None),
+        ("spring", True, b"\xff", None, "damages bodies .* not UTF-8 .*; pass content_type='application/octet-stream'"),
+        ("spring", True, b"\xff", "application/octet-stream", None),
+        ("rabbitmq", True, b"\xff", None, None),
     ],
 )
 async def test_send_when_the_broker_takes_only_text_over_a_websocket_then_other_bytes_are_refused_there_alone(
-    profile: ProfileName, websocket: bool, content_type: str | None, words: str | None
+    profile: ProfileName, websocket: bool, body: bytes | str, content_type: str | None, words: str | None
 ) -> None:
     async with (
         open_broker(websocket=websocket) as broker,
@@ -280,7 +281,7 @@ async def test_send_when_the_broker_takes_only_text_over_a_websocket_then_other_
     ):
         await client.send("/topic/a", "é".encode())
         with nullcontext() if words is None else pytest.raises(NotSupportedError, match=words):
-            await client.send("/topic/a", b"\xff", content_type=content_type)
+            await client.send("/topic/a", body, content_type=content_type)
 
 
 @pytest.mark.parametrize("websocket", [True, False])
