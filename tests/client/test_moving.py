@@ -6,7 +6,7 @@ its RECEIPT ("after DISCONNECT"). Then it goes on at the preferred host.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -285,18 +285,6 @@ async def test_work_when_the_client_moves_then_it_goes_on(late: DelayReceipts | 
         assert len(handled) == len(set(handled))
         # What its handlers ended before the move is acknowledged; what was running is stale, and nothing else.
         assert of.old.depth("/queue/a") >= 40 - len([body for body in handled if len(body) < 3])
-
-
-def failing_on_poison(handled: list[bytes]) -> Callable[[Message], Coroutine[object, object, None]]:
-    """A handler that notes good messages, and fails on a bad one once the move has begun."""
-
-    async def handle(message: Message) -> None:
-        if message.body == b"poison":
-            await trio.sleep_until(FAIL_BACK_AFTER + 1)
-            raise ValueError
-        handled.append(message.body)
-
-    return handle
 
 
 # Before DISCONNECT it is not stale yet; the transaction for its dead letter, being new, waits for the next host.
