@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from functools import partial
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 import trio_stomp
-from tests.client.clients import client_talking_to
+from tests.client.clients import client_talking_to, pieces_of
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.wire import Wire
 from trio_stomp import (
@@ -71,11 +69,6 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
         assert broker.depth("/queue/b") == 301
 
 
-async def whole(body: bytes) -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-    await anyio.lowlevel.checkpoint()
-    yield body
-
-
 @pytest.mark.parametrize("in_transaction", [False, True])
 async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_both_go_on(
     *, in_transaction: bool
@@ -109,7 +102,7 @@ async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_b
                 async with client.transaction() if in_transaction else nullcontext(client) as sender:
                     for _ in range(50):
                         message = await anext(subscription)
-                        await sender.send("/queue/b", whole(message.body * 3), content_length=15_000)
+                        await sender.send("/queue/b", pieces_of(message.body * 3), content_length=15_000)
     assert arrived.count(b"y" * 15_000) == 50
 
 
