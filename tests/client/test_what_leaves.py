@@ -20,6 +20,7 @@ import pytest
 import trio_stomp
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.reconnecting import reconnecting
+from trio_stomp import Client
 from trio_stomp.runtime._trio import open_background_nursery
 from trio_stomp.testing import Broker, open_broker, open_scripted_peer
 
@@ -299,9 +300,9 @@ async def plain(_broker: Broker) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def connected(broker: Broker) -> AsyncGenerator[None]:
-    async with trio_stomp.connect_stream(broker.connect_stream()):
-        yield
+async def connected(broker: Broker) -> AsyncGenerator[Client]:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        yield client
 
 
 @asynccontextmanager
@@ -312,44 +313,34 @@ async def connected_again_and_again(broker: Broker) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def subscribed(broker: Broker) -> AsyncGenerator[None]:
-    async with trio_stomp.connect_stream(broker.connect_stream()) as client, client.subscribe("/queue/a"):
+    async with connected(broker) as client, client.subscribe("/queue/a"):
         yield
 
 
 @asynccontextmanager
 async def handling_a_message(broker: Broker) -> AsyncGenerator[None]:
     broker.publish("/queue/a", b"1")
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe("/queue/a") as subscription,
-        await anext(subscription),
-    ):
+    async with connected(broker) as client, client.subscribe("/queue/a") as subscription, await anext(subscription):
         yield
 
 
 @asynccontextmanager
 async def publishing(broker: Broker) -> AsyncGenerator[None]:
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.publisher() as publisher,
-    ):
+    async with connected(broker) as client, client.publisher() as publisher:
         await publisher.send("/queue/a", b"1")
         yield
 
 
 @asynccontextmanager
 async def in_a_transaction(broker: Broker) -> AsyncGenerator[None]:
-    async with (
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.transaction() as transaction,
-    ):
+    async with connected(broker) as client, client.transaction() as transaction:
         await transaction.send("/queue/a", b"1")
         yield
 
 
 @asynccontextmanager
 async def beside_a_broker(_broker: Broker) -> AsyncGenerator[None]:
-    async with open_broker(listen=False) as other, trio_stomp.connect_stream(other.connect_stream()):
+    async with open_broker(listen=False) as other, connected(other):
         yield
 
 
@@ -360,7 +351,7 @@ async def beside_a_peer(_broker: Broker) -> AsyncGenerator[None]:
         await anyio.lowlevel.checkpoint()
 
 
-Block = Callable[[Broker], AbstractAsyncContextManager[None]]
+Block = Callable[[Broker], AbstractAsyncContextManager[object]]
 
 BLOCKS: tuple[Block, ...] = (
     connected,
