@@ -899,10 +899,9 @@ async def test_call_when_both_end_at_once_then_one_of_them_is_raised_and_the_cli
         await works_on(stage)
 
 
+@on_loops("asyncio")
 @pytest.mark.skipif(not SCOPES_PASS_ON_CANCELLATIONS, reason="anyio before 4.16 loses such a cancellation")
-async def test_task_when_canceled_as_the_limit_is_reached_then_it_is_canceled(anyio_backend_name: str) -> None:
-    if anyio_backend_name == "trio":
-        pytest.skip("trio cancels no tasks")
+async def test_task_when_canceled_as_the_limit_is_reached_then_it_is_canceled() -> None:
     async with staged() as stage:
         stage.broker.faults.now(DelayReceipts(seconds=LATE))
         task = asyncio.create_task(stage.client.send("/queue/out", b"1", receipt=True, timeout=5))
@@ -913,12 +912,9 @@ async def test_task_when_canceled_as_the_limit_is_reached_then_it_is_canceled(an
         await works_on(stage)
 
 
-async def test_call_when_the_task_cleans_up_after_a_cancellation_then_its_limit_still_raises_its_error(
-    anyio_backend_name: str,
-) -> None:
+@on_loops("asyncio")
+async def test_call_when_the_task_cleans_up_after_a_cancellation_then_its_limit_still_raises_its_error() -> None:
     """``finally: await client.send(..., timeout=5)``, in a task of asyncio that was canceled."""
-    if anyio_backend_name == "trio":
-        pytest.skip("trio cancels no tasks")
     async with staged() as stage:
         stage.broker.faults.now(DelayReceipts(seconds=LATE))
         raised: list[BaseException] = []
