@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Unpack
 
 import pytest
 import trio
@@ -11,7 +14,7 @@ import trio.testing
 import trio_stomp
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import ConnectionLost, HeartBeatTimeout
+from trio_stomp import Client, ConnectionLost, HeartBeatTimeout
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -21,16 +24,26 @@ from trio_stomp.testing import (
     SwallowReceipts,
     open_broker,
 )
+from trio_stomp.types import ConnectOptions
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 
+@asynccontextmanager
+async def beating(*, grace: float = 2, **options: Unpack[ConnectOptions]) -> AsyncGenerator[tuple[Client, Broker]]:
+    """A client and a broker that send heart-beats each second; the broker's patience is `grace` of them."""
+    theirs = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=grace)
+    options.setdefault("heart_beat", (1, 1))
+    async with (
+        open_broker(listen=False, options=theirs) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), **options) as client,  # type: ignore[misc]  # those it has
+    ):
+        yield client, broker
+
+
 async def test_heart_beats_when_both_are_idle_then_the_connection_lives() -> None:
     """Rows 1x-HB-6 to 1x-HB-9, 11-HB-10, 12-HB-10."""
-    async with (
-        open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
-    ):
+    async with beating() as (client, _):
         assert client.heart_beat.client_sends_ms == client.heart_beat.server_sends_ms == 1000
         await trio.sleep(60)
         statistics = client.statistics()
@@ -42,16 +55,12 @@ async def test_heart_beats_when_both_are_idle_then_the_connection_lives() -> Non
 
 
 async def test_heart_beats_when_a_write_is_under_way_then_none_is_added_to_it() -> None:
-    options = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)
-    async with open_broker(listen=False, options=options) as broker:
-        with pytest.raises(ConnectionLost, match="could not be written"):
-            async with trio_stomp.connect_stream(
-                broker.connect_stream(), heart_beat=(1, 0), disconnect_timeout=1
-            ) as client:
-                broker.faults.now(StallReading())
-                await client.send("/queue/a", b"x" * 1_000_000)
-                await trio.sleep(30)
-                assert client.statistics().heart_beats_sent == 0
+    with pytest.raises(ConnectionLost, match="could not be written"):
+        async with beating(grace=1000, heart_beat=(1, 0), disconnect_timeout=1) as (client, broker):
+            broker.faults.now(StallReading())
+            await client.send("/queue/a", b"x" * 1_000_000)
+            await trio.sleep(30)
+            assert client.statistics().heart_beats_sent == 0
 
 
 @pytest.mark.parametrize(("offer", "version"), [((0, 0), "1.2"), ((10, 10), "1.0")])
@@ -59,10 +68,7 @@ async def test_heart_beats_when_the_client_or_the_version_has_none_then_none_eit
     offer: tuple[float, float], version: str
 ) -> None:
     """Rows 1x-HB-1, 1x-HB-5, 10-HB-14, 10-HB-18."""
-    async with (
-        open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=offer, versions=[version]) as client,
-    ):
+    async with beating(heart_beat=offer, versions=[version]) as (client, _):
         await trio.sleep(60)
         assert client.statistics().heart_beats_sent == 0
         await client.send("/queue/a", b"1", receipt=True)
@@ -73,18 +79,15 @@ async def test_watchdog_when_the_broker_is_silent_then_heart_beat_timeout_after_
     margin: float, said: str
 ) -> None:
     """Rows 1x-HB-11, 1x-HB-12."""
-    async with open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker:
-        start = trio.current_time()
-        with pytest.raises(HeartBeatTimeout, match=said):
-            async with (
-                trio_stomp.connect_stream(
-                    broker.connect_stream(), heart_beat=(1, 1), heart_beat_margin=margin
-                ) as client,
-                client.subscribe("/queue/a") as subscription,
-            ):
-                broker.faults.now(HalfOpen())
-                await anext(subscription)
-        assert margin - 0.1 <= trio.current_time() - start <= margin + 1.1
+    start = trio.current_time()
+    with pytest.raises(HeartBeatTimeout, match=said):
+        async with (
+            beating(heart_beat_margin=margin) as (client, broker),
+            client.subscribe("/queue/a") as subscription,
+        ):
+            broker.faults.now(HalfOpen())
+            await anext(subscription)
+    assert margin - 0.1 <= trio.current_time() - start <= margin + 1.1
 
 
 async def test_watchdog_when_the_program_has_blocked_the_loop_then_what_came_meanwhile_counts(
@@ -92,11 +95,7 @@ async def test_watchdog_when_the_program_has_blocked_the_loop_then_what_came_mea
 ) -> None:
     clock = trio.lowlevel.current_clock()
     assert isinstance(clock, trio.testing.MockClock)
-    options = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)
-    async with (
-        open_broker(listen=False, options=options) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
-    ):
+    async with beating(grace=1000) as (client, _):
         await client.send("/queue/a", b"1", receipt=True)
         clock.jump(30)
         await client.send("/queue/a", b"2", receipt=True)
@@ -113,11 +112,9 @@ async def test_watchdog_when_the_program_has_blocked_the_loop_then_what_came_mea
 async def test_watchdog_when_a_broker_that_is_alive_takes_nothing_then_the_log_tells_so_once(
     caplog: pytest.LogCaptureFixture, fault: StallReading, said: str
 ) -> None:
-    options = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)
     with pytest.raises(ConnectionLost):
         async with (
-            open_broker(listen=False, options=options) as broker,
-            trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1), disconnect_timeout=1) as client,
+            beating(grace=1000, disconnect_timeout=1) as (client, broker),
             client.publisher() as publisher,
         ):
             # This does not count, because nothing waits.
@@ -137,10 +134,7 @@ async def test_watchdog_when_the_first_message_is_on_its_way_then_the_log_says_n
 ) -> None:
     # Trio's own clock does not begin at 0 either.
     await trio.sleep(1000)
-    async with (
-        open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
-    ):
+    async with beating() as (client, _):
         await client.send("/queue/a", b"1", receipt=True)
     assert not caplog.messages
 
@@ -148,10 +142,7 @@ async def test_watchdog_when_the_first_message_is_on_its_way_then_the_log_says_n
 async def test_watchdog_when_a_slow_broker_confirms_now_and_then_then_the_log_says_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
-    ):
+    async with beating(grace=1000) as (client, broker):
         broker.faults.now(DelayReceipts(seconds=20, count=None))
         async with client.publisher() as publisher:
             for _ in range(10):
