@@ -1,15 +1,18 @@
-"""An embedded broker without sockets, and a client of it, on virtual time."""
+"""Brokers without sockets, and a client of one, on virtual time."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
 
 import trio_stomp
-from tests.kit.reconnecting import Host
+from tests.kit.peer import Peer
+from tests.kit.reconnecting import Host, PeerHost
 from trio_stomp import Client
 from trio_stomp.testing import Broker, open_broker
+from trio_stomp.types import Command, Frame
 
 
 @pytest.fixture
@@ -33,3 +36,24 @@ async def client(broker: Broker) -> AsyncIterator[Client]:
 def host(broker: Broker) -> Host:
     """`broker`, as a host that may go down."""
     return Host(broker)
+
+
+@pytest.fixture
+async def refusing() -> AsyncIterator[PeerHost]:
+    """A broker that closes, with an ERROR, at each SEND to /queue/closed, and delivers all others to subscriptions."""
+
+    def prepare(peer: Peer, _number: int) -> None:
+        def send(frame: Frame) -> None:
+            if frame.headers["destination"] == "/queue/closed":
+                peer.error("access refused")
+                peer.hang_up()
+                return
+            peer.confirm(frame)
+            for subscribed in peer.of(Command.SUBSCRIBE):
+                peer.deliver(subscribed.headers["id"], frame.body)
+
+        peer.on[Command.SEND] = send
+
+    async with anyio.create_task_group() as group:
+        yield PeerHost(group, prepare)
+        group.cancel_scope.cancel()

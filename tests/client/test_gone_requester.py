@@ -11,8 +11,8 @@ import trio
 
 import trio_stomp
 from tests.kit.loops import on_loops
-from tests.kit.peer import Peer, PeerOptions
-from tests.kit.reconnecting import RawHost, reconnecting
+from tests.kit.peer import Peer
+from tests.kit.reconnecting import reconnecting, reconnecting_to_peers
 from trio_stomp import BrokerError, Client, Message, Reconnect, Retry
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.types import Command, Frame
@@ -79,9 +79,7 @@ async def test_service_when_errors_name_no_frame_then_a_reply_that_is_refused_tw
     pending = {"/remote-temp-queue/gone": b"1", "/remote-temp-queue/here": b"2"}
     replies: list[str] = []
 
-    async def serve(stream: trio.abc.Stream, _number: int) -> None:
-        peer = Peer(stream, PeerOptions())
-
+    def prepare(peer: Peer, _number: int) -> None:
         def subscribe(frame: Frame) -> None:
             peer.confirm(frame)
             for reply_to, body in pending.items():
@@ -97,9 +95,8 @@ async def test_service_when_errors_name_no_frame_then_a_reply_that_is_refused_tw
                 peer.confirm(frame)
 
         peer.on.update({Command.SUBSCRIBE: subscribe, Command.SEND: send})
-        await peer.serve()
 
-    async with trio.open_nursery() as nursery, reconnecting(RawHost(serve, nursery), reconnect=POLICY) as client:
+    async with reconnecting_to_peers(prepare, reconnect=POLICY) as (client, _):
         with trio.move_on_after(60):
             await _iterates(client)
     assert replies.count("/remote-temp-queue/gone") == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator
 
 import pytest
 import trio
@@ -11,10 +10,10 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.loops import on_loops
-from tests.kit.peer import Peer, PeerOptions
-from tests.kit.reconnecting import RawHost, reconnecting
+from tests.kit.peer import Peer
+from tests.kit.reconnecting import PeerHost, reconnecting
 from trio_stomp import BrokerError, ConnectionLost, Reconnect, RemoteProtocolError
-from trio_stomp.types import Command, Frame
+from trio_stomp.types import Command
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -22,32 +21,10 @@ CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
 RECONNECT = Reconnect(first_delay=0.1, random=lambda: 1.0)
 
 
-@pytest.fixture
-async def refusing() -> AsyncGenerator[RawHost]:
-    """A broker that answers each SEND to /queue/closed with an ERROR and closes."""
-
-    async def serve(stream: trio.abc.Stream, _number: int) -> None:
-        peer = Peer(stream, PeerOptions())
-
-        def take(frame: Frame) -> None:
-            if frame.headers["destination"] == "/queue/closed":
-                peer.error("access refused")
-                peer.hang_up()
-            else:
-                peer.confirm(frame)
-
-        peer.on[Command.SEND] = take
-        await peer.serve()
-
-    async with trio.open_nursery() as nursery:
-        yield RawHost(serve, nursery)
-        nursery.cancel_scope.cancel()
-
-
 @pytest.mark.parametrize("reconnect", [None, RECONNECT])
 @pytest.mark.parametrize("explicitly", [False, True])
 async def test_leaving_when_a_plain_send_is_refused_meanwhile_then_broker_error(
-    refusing: RawHost, reconnect: Reconnect | None, *, explicitly: bool
+    refusing: PeerHost, reconnect: Reconnect | None, *, explicitly: bool
 ) -> None:
     with pytest.raises(BrokerError, match="access refused"):
         async with reconnecting(refusing, reconnect=reconnect) as client:
@@ -59,7 +36,7 @@ async def test_leaving_when_a_plain_send_is_refused_meanwhile_then_broker_error(
 @pytest.mark.parametrize("explicitly", [False, True])
 @pytest.mark.parametrize("in_a_file", [False, True])
 async def test_leaving_when_a_plain_send_was_refused_and_the_client_has_reconnected_then_broker_error(
-    refusing: RawHost, *, in_a_file: bool, explicitly: bool
+    refusing: PeerHost, *, in_a_file: bool, explicitly: bool
 ) -> None:
     with pytest.raises(BrokerError, match="access refused"):
         async with reconnecting(refusing, reconnect=RECONNECT) as client:
@@ -72,7 +49,7 @@ async def test_leaving_when_a_plain_send_was_refused_and_the_client_has_reconnec
 
 
 async def test_leaving_when_the_refused_message_was_a_confirmed_one_then_only_its_send_raises(
-    refusing: RawHost,
+    refusing: PeerHost,
 ) -> None:
     async with reconnecting(refusing, reconnect=RECONNECT) as client:
         with pytest.raises(BrokerError):
@@ -80,7 +57,7 @@ async def test_leaving_when_the_refused_message_was_a_confirmed_one_then_only_it
         await client.send("/queue/open", b"", receipt=True)
 
 
-async def test_leaving_when_a_plain_send_was_not_to_blame_then_nothing_is_raised(refusing: RawHost) -> None:
+async def test_leaving_when_a_plain_send_was_not_to_blame_then_nothing_is_raised(refusing: PeerHost) -> None:
     async with reconnecting(refusing, reconnect=RECONNECT) as client:
         await client.send("/queue/open", b"")
         # Refused twice: in the first place, when the plain one may be to blame, and alone on the next connection.
@@ -88,7 +65,7 @@ async def test_leaving_when_a_plain_send_was_not_to_blame_then_nothing_is_raised
             await client.send("/queue/closed", b"", receipt=True)
 
 
-async def test_leaving_when_a_call_has_raised_the_refusal_then_not_again(refusing: RawHost) -> None:
+async def test_leaving_when_a_call_has_raised_the_refusal_then_not_again(refusing: PeerHost) -> None:
     async with reconnecting(refusing, reconnect=None) as client:
         await client.send("/queue/closed", b"")
         await trio.sleep(1)
@@ -96,7 +73,7 @@ async def test_leaving_when_a_call_has_raised_the_refusal_then_not_again(refusin
             await client.send("/queue/open", b"")
 
 
-async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_note(refusing: RawHost) -> None:
+async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_note(refusing: PeerHost) -> None:
     own = KeyError("own")
     with pytest.raises(KeyError) as caught:
         async with reconnecting(refusing, reconnect=RECONNECT) as client:
@@ -125,17 +102,15 @@ async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(backl
 async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason_is_raised() -> None:
     """No call of the program was waiting: what its own tasks saw does not count."""
 
-    async def serve(stream: trio.abc.Stream, number: int) -> None:
-        peer = Peer(stream, PeerOptions())
+    def prepare(peer: Peer, number: int) -> None:
         if number > 1:
             peer.on[Command.SUBSCRIBE] = lambda _: peer.put(b"NONSENSE\n\n\0")
         else:
             peer.on[Command.SEND] = lambda _: peer.hang_up()
-        await peer.serve()
 
     async with trio.open_nursery() as nursery:
         with pytest.raises(RemoteProtocolError, match="NONSENSE"):
-            async with reconnecting(RawHost(serve, nursery), reconnect=RECONNECT) as client:
+            async with reconnecting(PeerHost(nursery, prepare), reconnect=RECONNECT) as client:
                 async with client.subscribe("/queue/a", ack="auto"):
                     await client.send("/queue/a", b"")
                     await trio.sleep(60)

@@ -12,7 +12,7 @@ import trio
 
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
-from tests.kit.reconnecting import AT_ONCE, PeerHost, reconnecting
+from tests.kit.reconnecting import AT_ONCE, PeerHost, reconnecting, reconnecting_to_peers
 from trio_stomp import (
     Client,
     ConnectionLost,
@@ -283,12 +283,12 @@ async def test_subscription_when_each_link_ends_after_a_message_has_come_then_it
 
         peer.on[Command.SUBSCRIBE] = deliver
 
-    async with trio.open_nursery() as nursery:
-        host = PeerHost(nursery, prepare, PeerOptions(server=None))
-        async with reconnecting(host, reconnect=QUICK, heart_beat=(0, 0)) as client:
-            async with client.subscribe("/queue/a", ack=ack) as subscription:
-                for _ in range(10):
-                    assert (await anext(subscription)).body == b"x"
+    async with (
+        reconnecting_to_peers(prepare, PeerOptions(server=None), reconnect=QUICK, heart_beat=(0, 0)) as (client, _),
+        client.subscribe("/queue/a", ack=ack) as subscription,
+    ):
+        for _ in range(10):
+            assert (await anext(subscription)).body == b"x"
 
 
 @pytest.mark.parametrize("seed", range(10))

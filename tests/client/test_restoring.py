@@ -13,7 +13,7 @@ import trio_stomp
 from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
-from tests.kit.reconnecting import Host, PeerHost, reconnecting
+from tests.kit.reconnecting import Host, reconnecting, reconnecting_to_peers
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import BrokerError, Client, DeliveryStatus, DisconnectResult, Message, Publication, UnconfirmedError
@@ -42,10 +42,8 @@ async def test_restoring_when_connected_again_then_subscriptions_come_before_unc
         if number == 1:
             peer.on[Command.SEND] = lambda _: peer.hang_up()
 
-    async with trio.open_nursery() as nursery:
-        host = PeerHost(nursery, prepare)
-        async with reconnecting(host) as client, client.subscribe("/queue/a"):
-            await client.send("/queue/b", b"", receipt=True)
+    async with reconnecting_to_peers(prepare) as (client, host), client.subscribe("/queue/a"):
+        await client.send("/queue/b", b"", receipt=True)
     _, peer = host.peers
     assert peer.commands[1:] == [Command.SUBSCRIBE, Command.SEND, Command.UNSUBSCRIBE, Command.DISCONNECT]
 
@@ -66,32 +64,31 @@ async def test_disconnect_when_subscriptions_are_restored_one_by_one_then_discon
             await trio.sleep(1)
             peer.answer_kept_back()
 
-    async with trio.open_nursery() as nursery:
-        host = PeerHost(nursery, prepare, PeerOptions(server=RABBITMQ))
-        async with reconnecting(host) as client:
-            async with client.subscribe("/queue/a"), client.subscribe("/queue/b"):
-                host.peers[0].error("some frame is wrong")
-                await trio.sleep(1)
-                nursery.start_soon(answer_late, host.peers[1])
-                if subscribed:
-                    results.append(await client.disconnect())
-            if not subscribed:
+    async with (
+        reconnecting_to_peers(prepare, PeerOptions(server=RABBITMQ)) as (client, host),
+        trio.open_nursery() as nursery,
+    ):
+        async with client.subscribe("/queue/a"), client.subscribe("/queue/b"):
+            host.peers[0].error("some frame is wrong")
+            await trio.sleep(1)
+            nursery.start_soon(answer_late, host.peers[1])
+            if subscribed:
                 results.append(await client.disconnect())
+        if not subscribed:
+            results.append(await client.disconnect())
     assert results == [DisconnectResult.RECEIPT]
     assert len(host.peers[1].of(Command.SUBSCRIBE)) == 1
 
 
 async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everything_twice() -> None:
-    async with trio.open_nursery() as nursery:
-        host = PeerHost(nursery, options=PeerOptions(server="ActiveMQ/6.1.8"))
-        async with reconnecting(host) as client:
-            async with client.subscribe("/queue/a", browse=True) as browser:
-                await host.takes(browser)
-                host.lose()
-                with trio.fail_after(60), pytest.raises(trio_stomp.ConnectionLost):
-                    await anext(browser)
-            await trio.sleep(5)
-            assert client.statistics().reconnections == 1
+    async with reconnecting_to_peers(peer_options=PeerOptions(server="ActiveMQ/6.1.8")) as (client, host):
+        async with client.subscribe("/queue/a", browse=True) as browser:
+            await host.takes(browser)
+            host.lose()
+            with trio.fail_after(60), pytest.raises(trio_stomp.ConnectionLost):
+                await anext(browser)
+        await trio.sleep(5)
+        assert client.statistics().reconnections == 1
     first, second = host.peers
     assert first.of(Command.SUBSCRIBE)[0].headers["browser"] == "true"
     assert Command.SUBSCRIBE not in second.commands
@@ -318,19 +315,17 @@ async def test_message_when_an_error_names_nothing_then_it_is_found_out_and_the_
 
         peer.on[Command.SEND] = take
 
-    async with trio.open_nursery() as nursery:
-        host = PeerHost(nursery, prepare, PeerOptions(server=RABBITMQ))
-        async with reconnecting(host) as client:
-            with pytest.raises(UnconfirmedError) as caught:
-                async with client.publisher() as publisher:
-                    for body in ("a", "b", "POISON", "c", "d"):
-                        await publisher.send("/queue/a", body)
-            (message,) = caught.value.messages
-            assert message.delivery is DeliveryStatus.REJECTED
-            assert "access_refused" in message.reason
-            assert set(accepted) == {b"a", b"b", b"c", b"d"}
-            assert client.statistics().reconnections == 2
-            assert len(host.dialed) == 3
+    async with reconnecting_to_peers(prepare, PeerOptions(server=RABBITMQ)) as (client, host):
+        with pytest.raises(UnconfirmedError) as caught:
+            async with client.publisher() as publisher:
+                for body in ("a", "b", "POISON", "c", "d"):
+                    await publisher.send("/queue/a", body)
+        (message,) = caught.value.messages
+        assert message.delivery is DeliveryStatus.REJECTED
+        assert "access_refused" in message.reason
+        assert set(accepted) == {b"a", b"b", b"c", b"d"}
+        assert client.statistics().reconnections == 2
+        assert len(host.dialed) == 3
 
 
 async def test_subscription_when_its_connection_was_lost_then_an_error_of_the_next_one_is_not_about_it() -> None:
@@ -354,11 +349,10 @@ async def test_subscription_when_its_connection_was_lost_then_an_error_of_the_ne
 
         peer.on.update({Command.CONNECT: connect, Command.SUBSCRIBE: subscribe})
 
-    async with trio.open_nursery() as nursery:
-        host = PeerHost(nursery, prepare, PeerOptions(server=RABBITMQ))
-        async with reconnecting(host) as client, client.subscribe("/queue/a", ack="auto") as subscription:
+    async with reconnecting_to_peers(prepare, PeerOptions(server=RABBITMQ)) as (client, host):
+        async with client.subscribe("/queue/a", ack="auto") as subscription:
             assert (await anext(subscription)).text == "x"
-        assert len(host.dialed) == 4
+    assert len(host.dialed) == 4
 
 
 async def test_transaction_when_the_link_is_lost_then_it_says_so_and_its_commit_goes_nowhere_else(

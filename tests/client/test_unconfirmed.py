@@ -11,10 +11,11 @@ import trio.testing
 import trio_stomp
 from tests.client.clients import client_of, lose_after, pieces_of
 from tests.kit.loops import on_loops
-from tests.kit.reconnecting import reconnecting
+from tests.kit.peer import PeerOptions
+from tests.kit.reconnecting import reconnecting, reconnecting_to_peers
 from trio_stomp import Client, DeliveryStatus, Message, OutgoingMessage, Reconnect
-from trio_stomp.testing import Broker, DropLink, ScriptedPeer, SwallowReceipts, open_scripted_peer
-from trio_stomp.types import Command, Frame
+from trio_stomp.testing import Broker, DropLink, SwallowReceipts
+from trio_stomp.types import Command
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -119,28 +120,17 @@ SERVERS = [
 async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_it_pays(
     server: str, name: str, policy: Reconnect | None
 ) -> None:
-    sent: list[Frame] = []
+    async with reconnecting_to_peers(peer_options=PeerOptions(server=server), reconnect=policy) as (client, host):
+        await client.send("/queue/a", b"bytes", receipt=True)
+        await client.send("/queue/a", "text", headers=[("a", "b:c")], receipt=True)
+        await client.send("/queue/a", pieces_of(b"pie", b"ces"), content_length=6, receipt=True)
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/a", b"published")
+            await publisher.send_many([OutgoingMessage("/queue/a", b"one of many")])
+        await client.send("/queue/a", b"own", headers={name: "own"}, receipt=True)
+        await client.send("/queue/a", b"not confirmed")
 
-    async def serve(peer: ScriptedPeer) -> None:
-        await peer.accept_connect(server=server)
-        while not sent or sent[-1].command is not Command.DISCONNECT:
-            sent.append(await peer.next_frame())
-            if "receipt" in sent[-1].headers:
-                await peer.confirm(sent[-1])
-
-    async with open_scripted_peer(listen=True) as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        async with trio_stomp.connect(peer.url, reconnect=policy, heart_beat=(0, 0)) as client:
-            await client.send("/queue/a", b"bytes", receipt=True)
-            await client.send("/queue/a", "text", headers=[("a", "b:c")], receipt=True)
-            await client.send("/queue/a", pieces_of(b"pie", b"ces"), content_length=6, receipt=True)
-            async with client.publisher() as publisher:
-                await publisher.send("/queue/a", b"published")
-                await publisher.send_many([OutgoingMessage("/queue/a", b"one of many")])
-            await client.send("/queue/a", b"own", headers={name: "own"}, receipt=True)
-            await client.send("/queue/a", b"not confirmed")
-
-    ids = [frame.headers.get_all(name) for frame in sent if frame.command is Command.SEND]
+    ids = [frame.headers.get_all(name) for frame in host.peers[0].of(Command.SEND)]
     # Artemis would write the id of a single message to its disk first, for a copy that the client does not send.
     single = 0 if name == "_AMQ_DUPL_ID" and policy is None else 1
     assert [len(each) for each in ids] == [single] * 3 + [1, 1, 1, 0]

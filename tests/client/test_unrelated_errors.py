@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 import pytest
 import trio
 
 from tests.kit.loops import on_loops
-from tests.kit.peer import Peer
 from tests.kit.reconnecting import PeerHost, reconnecting
 from trio_stomp import BrokerError, Client, Reconnect
-from trio_stomp.types import Command, Frame
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
 POLICY = Reconnect(first_delay=0.1, max_delay=0.1)
-
-
-@pytest.fixture
-async def refused() -> AsyncGenerator[PeerHost]:
-    """A broker that closes at each SEND to /queue/closed, and delivers the bodies of all others to a subscription."""
-
-    def prepare(peer: Peer, _number: int) -> None:
-        def send(frame: Frame) -> None:
-            if frame.headers["destination"] == "/queue/closed":
-                peer.error("access refused")
-                peer.hang_up()
-                return
-            peer.confirm(frame)
-            for subscribed in peer.of(Command.SUBSCRIBE):
-                peer.deliver(subscribed.headers["id"], frame.body)
-
-        peer.on[Command.SEND] = send
-
-    async with trio.open_nursery() as nursery:
-        yield PeerHost(nursery, prepare)
-        nursery.cancel_scope.cancel()
 
 
 async def _refuse(client: Client) -> None:
@@ -46,11 +21,11 @@ async def _refuse(client: Client) -> None:
     assert client.state.healthy
 
 
-async def test_subscription_when_later_messages_are_refused_then_it_goes_on(refused: PeerHost) -> None:
+async def test_subscription_when_later_messages_are_refused_then_it_goes_on(refusing: PeerHost) -> None:
     done: list[int] = []
     # That a plain one was refused is raised at the end.
     with pytest.raises(BrokerError, match="access refused"):
-        async with reconnecting(refused, reconnect=POLICY) as client, client.subscribe("/queue/open") as subscription:
+        async with reconnecting(refusing, reconnect=POLICY) as client, client.subscribe("/queue/open") as subscription:
             for number in range(3):
                 await _refuse(client)
                 await client.send("/queue/open", str(number))
@@ -60,11 +35,11 @@ async def test_subscription_when_later_messages_are_refused_then_it_goes_on(refu
     assert done == [0, 1, 2]
 
 
-async def test_confirmed_messages_when_plain_ones_are_refused_before_then_each_is_confirmed(refused: PeerHost) -> None:
+async def test_confirmed_messages_when_plain_ones_are_refused_before_then_each_is_confirmed(refusing: PeerHost) -> None:
     done: list[int] = []
     # That a plain one was refused is raised at the end.
     with pytest.raises(BrokerError, match="access refused"):
-        async with reconnecting(refused, reconnect=POLICY) as client:
+        async with reconnecting(refusing, reconnect=POLICY) as client:
             for number in range(3):
                 await client.send("/queue/closed", b"")
                 # It is in flight when the ERROR comes, is sent again alone, and was not to blame.

@@ -24,7 +24,7 @@ from trio_stomp.testing import Broker, DropLink
 from trio_stomp.transport.urls import Endpoint
 from trio_stomp.types import ConnectOptions
 
-__all__ = ["AT_ONCE", "Host", "PeerHost", "RawHost", "reconnecting", "settings_for"]
+__all__ = ["AT_ONCE", "Host", "PeerHost", "RawHost", "reconnecting", "reconnecting_to_peers", "settings_for"]
 
 # A policy without chance: the delays are exactly their bounds.
 AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, random=lambda: 1.0)
@@ -149,3 +149,16 @@ async def reconnecting(*hosts: Host | Broker, **options: Unpack[ConnectOptions])
 
     async with _Serving(dialed) as client:
         yield client
+
+
+@asynccontextmanager
+async def reconnecting_to_peers(
+    prepare: Callable[[Peer, int], object] = lambda _peer, _number: None,
+    peer_options: PeerOptions | None = None,
+    **options: Unpack[ConnectOptions],
+) -> AsyncGenerator[tuple[Client, PeerHost]]:
+    """A connected client of a `PeerHost`, and that host."""
+    async with anyio.create_task_group() as group:
+        host = PeerHost(group, prepare, peer_options)
+        async with reconnecting(host, **options) as client:
+            yield client, host
