@@ -35,14 +35,15 @@ async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_
     ):
         nameless = [("destination", "/queue/a"), ("message-id", "1")]
         peer.on[Command.SEND] = lambda frame: peer.send(Command.MESSAGE, nameless, frame.body)
-        async with client.subscribe("/queue/a", ack="auto") as older:
-            async with client.subscribe("/queue/a", ack="auto") as newest:
-                await client.send("/queue/a", b"1")
-                assert (await anext(newest)).body == b"1"
-            await client.send("/queue/a", b"2")
-            assert (await anext(older)).body == b"2"
-        await client.send("/queue/a", b"3")
-        assert (await anext(oldest)).body == b"3"
+        with trio.fail_after(60):
+            async with client.subscribe("/queue/a", ack="auto") as older:
+                async with client.subscribe("/queue/a", ack="auto") as newest:
+                    await client.send("/queue/a", b"1")
+                    assert (await anext(newest)).body == b"1"
+                await client.send("/queue/a", b"2")
+                assert (await anext(older)).body == b"2"
+            await client.send("/queue/a", b"3")
+            assert (await anext(oldest)).body == b"3"
         assert client.statistics().messages_unroutable == 0
 
 
