@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import errno
 import socket
-import struct
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-import trio
 import trustme
 
 import trio_stomp
 from tests.client.connecting import refused
 from tests.kit.certificates import client_context, server_context
-from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
+from tests.kit.tunneling import Tunnels, open_http_proxy, open_resetting_port, open_silent_port, open_socks_proxy
 from trio_stomp import AuthenticationError, ConnectError
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.runtime import ByteStream, _trio
@@ -181,17 +179,9 @@ async def test_tunnel_when_the_proxy_is_none_of_that_kind_then_said_so(scheme: s
 
 @pytest.mark.parametrize("scheme", ["socks5", "http"])
 async def test_tunnel_when_the_proxy_resets_the_link_then_said_so(scheme: str) -> None:
-    async def reset(stream: trio.SocketStream) -> None:
-        await stream.receive_some()
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        await stream.aclose()
-
-    async with trio.open_nursery() as nursery:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        await nursery.start(trio.serve_listeners, reset, [listener])
-        url = f"{scheme}://127.0.0.1:{listener.socket.getsockname()[1]}"
+    async with open_resetting_port() as port:
+        url = f"{scheme}://127.0.0.1:{port}"
         error = await refused("stomp://broker:1", proxy=url)
-        nursery.cancel_scope.cancel()
     assert error.failures[0].step == "proxy"
     assert f"the proxy {url} broke the link: " in str(error)
     assert "Connection reset by peer" in str(error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -11,7 +13,7 @@ from functools import partial
 import trio
 import trio.testing
 
-__all__ = ["Tunnels", "open_http_proxy", "open_silent_port", "open_socks_proxy"]
+__all__ = ["Tunnels", "open_http_proxy", "open_resetting_port", "open_silent_port", "open_socks_proxy"]
 
 Serve = Callable[[trio.SocketStream], Awaitable[None]]
 
@@ -175,6 +177,18 @@ async def open_silent_port(
             if says is not None:
                 await stream.send_all(says)
                 return
+
+    async with _listening(serve) as port:
+        yield port
+
+
+@asynccontextmanager
+async def open_resetting_port() -> AsyncGenerator[int]:
+    """A port that resets each link once the first bytes have come."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     async with _listening(serve) as port:
         yield port
