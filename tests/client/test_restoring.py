@@ -13,7 +13,7 @@ import trio_stomp
 from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
-from tests.kit.reconnecting import Host, reconnecting, reconnecting_to_peers
+from tests.kit.reconnecting import Host, PeerHost, reconnecting, reconnecting_to_peers
 from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import BrokerError, Client, DeliveryStatus, DisconnectResult, Message, Publication, UnconfirmedError
@@ -353,6 +353,44 @@ async def test_subscription_when_its_connection_was_lost_then_an_error_of_the_ne
         async with client.subscribe("/queue/a", ack="auto") as subscription:
             assert (await anext(subscription)).text == "x"
     assert len(host.dialed) == 4
+
+
+async def be_refused(client: Client) -> None:
+    """Let a plain send be refused, and wait for the next connection."""
+    await client.send("/queue/closed", b"")
+    await trio.sleep(20)
+    assert client.state.healthy
+
+
+async def test_subscription_when_later_messages_are_refused_then_it_goes_on(refusing: PeerHost) -> None:
+    done: list[int] = []
+    # That a plain one was refused is raised at the end.
+    with pytest.raises(BrokerError, match="access refused"):
+        async with reconnecting(refusing) as client, client.subscribe("/queue/open") as subscription:
+            for number in range(3):
+                await be_refused(client)
+                await client.send("/queue/open", str(number))
+                async with await anext(subscription) as message:
+                    assert message.text == str(number)
+                done.append(number)
+    assert done == [0, 1, 2]
+
+
+async def test_confirmed_messages_when_plain_ones_are_refused_before_then_each_is_confirmed(refusing: PeerHost) -> None:
+    done: list[int] = []
+    # That a plain one was refused is raised at the end.
+    with pytest.raises(BrokerError, match="access refused"):
+        async with reconnecting(refusing) as client:
+            for number in range(3):
+                await client.send("/queue/closed", b"")
+                # It is in flight when the ERROR comes, is sent again alone, and was not to blame.
+                await client.send("/queue/open", b"", receipt=True)
+                await be_refused(client)
+                async with client.publisher() as publisher:
+                    await publisher.send("/queue/open", b"")
+                    await client.send("/queue/closed", b"")
+                done.append(number)
+    assert done == [0, 1, 2]
 
 
 async def test_transaction_when_the_link_is_lost_then_it_says_so_and_its_commit_goes_nowhere_else(

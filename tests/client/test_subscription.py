@@ -75,6 +75,33 @@ async def test_receive_batch_when_another_comes_meanwhile_then_it_is_taken_along
         assert len(await subscription.receive_batch(10, linger=linger)) == count
 
 
+async def test_receive_batch_when_cancelled_while_it_lingers_then_another_consumer_takes_its_messages(
+    broker: Broker, client: Client
+) -> None:
+    taken: list[str] = []
+    lingering = trio.CancelScope()
+    async with client.subscribe("/queue/a") as subscription, trio.open_nursery() as nursery:
+
+        async def linger() -> None:
+            with lingering:
+                await subscription.receive_batch(10, linger=60)
+
+        async def take() -> None:
+            async with await anext(subscription) as message:
+                taken.append(message.text)
+
+        for consume in (linger, take):
+            nursery.start_soon(consume)
+            await trio.testing.wait_all_tasks_blocked()
+        await client.send("/queue/a", "1")
+        await trio.sleep(1)
+        assert taken == []
+        lingering.cancel()
+        await trio.sleep(1)
+        assert taken == ["1"]
+    assert broker.depth("/queue/a") == 0
+
+
 @pytest.mark.parametrize(("ack", "handed_out"), [("auto", [b"0", b"1", b"2"]), ("client-individual", [])])
 async def test_subscription_when_the_link_is_lost_then_what_needs_no_ack_is_handed_out_before_iteration_raises(
     ack: AckName, handed_out: list[bytes], broker: Broker
