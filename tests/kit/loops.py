@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
@@ -36,6 +36,7 @@ __all__ = [
     "LoopName",
     "backend",
     "has_virtual_time",
+    "lasting",
     "nothing_left",
     "on_loops",
     "run_on",
@@ -104,6 +105,14 @@ def has_virtual_time() -> bool:
     if trio.lowlevel.in_trio_run():
         return isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     return isinstance(asyncio.get_running_loop(), VirtualLoop)
+
+
+@contextmanager
+def lasting(seconds: float, *, tolerance: float = 1e-6) -> Generator[None]:
+    """A block that must take this much virtual time."""
+    began = anyio.current_time()
+    yield
+    assert anyio.current_time() - began == pytest.approx(seconds, abs=tolerance)
 
 
 async def wait_all_tasks_blocked() -> None:
