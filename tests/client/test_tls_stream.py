@@ -285,13 +285,9 @@ async def cause_of(call: Awaitable[object]) -> BaseException | None:
     return caught.value.__cause__
 
 
-async def receive_all(client: TlsStream, size: int, max_bytes: int | None = None) -> bytes:
-    data = b""
-    while len(data) < size:
-        got = await client.receive_some(max_bytes)
-        assert got
-        data += got
-    return data
+async def receive_to_the_end(client: TlsStream, received: bytearray) -> None:
+    while data := await client.receive_some():
+        received.extend(data)
 
 
 async def write(client: TlsStream, data: bytes) -> None:
@@ -776,13 +772,8 @@ async def test_key_updates_when_both_sides_are_busy_then_all_data_in_order() -> 
     client, wire, server = await connected(server_of(V1_3), writes=itertools.cycle([1, 700, 33, 20_000]))
     sent = [b"%d;" % number * (1 + 97 * number % 4000) for number in range(100)]
     received = bytearray()
-
-    async def receive() -> None:
-        while data := await client.receive_some():
-            received.extend(data)
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(receive)
+        tasks.start_soon(receive_to_the_end, client, received)
         for number, each in enumerate(sent):
             server.call("SSL_key_update", number % 2)
             server.say(b"%d," % number)
@@ -845,7 +836,7 @@ async def test_renegotiation_when_the_client_only_receives_then_answered_at_once
         await wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     server.say(b"done")
-    assert await receive_all(client, 4) == b"done"
+    assert await client.receive_some() == b"done"
     await client.send_all(b"data")
     assert server.received == b"data"
     assert client.ssl_object.get_channel_binding() != session
@@ -858,13 +849,8 @@ async def test_renegotiation_when_both_tasks_wait_for_it_then_the_send_goes_on_a
         server_of(V1_2), reads=itertools.cycle([7, 150]), writes=itertools.repeat(11)
     )
     received = bytearray()
-
-    async def receive() -> None:
-        while data := await client.receive_some():
-            received.extend(data)
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(receive)
+        tasks.start_soon(receive_to_the_end, client, received)
         await wait_all_tasks_blocked()
         server.call("SSL_renegotiate")
         wire.change()
