@@ -26,8 +26,7 @@ from tests.client.test_cancellation_sweep import (
 )
 from tests.kit.cancelling import cancelled_at_step
 from tests.kit.loops import LOOPS_OF_BROKER, nothing_left, on_loops
-from tests.kit.reconnecting import Host, reconnecting
-from tests.kit.streams import ByteStream
+from tests.kit.reconnecting import TappedHost, reconnecting
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, ConnectError, ConnectionLost, OutcomeUnknown, StompError, TransactionLost
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
@@ -149,16 +148,6 @@ async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_to
 # --- a client that reconnects -----------------------------------------------------------------------------------------
 
 
-class TappedHost(Host):
-    """A host that keeps the newest stream to it."""
-
-    stream: TappedStream
-
-    async def open_stream(self) -> ByteStream:
-        self.stream = TappedStream(await super().open_stream())
-        return self.stream
-
-
 @pytest.mark.parametrize("is_canceled", [False, True])
 @pytest.mark.parametrize("operation", [each for each in SWEPT if each is not watch_state])
 async def test_operation_when_the_link_is_lost_at_any_step_then_the_client_works_on_and_nothing_is_lost(
@@ -170,7 +159,7 @@ async def test_operation_when_the_link_is_lost_at_any_step_then_the_client_works
         async with open_broker(listen=False) as broker:
             host = TappedHost(broker)
             async with reconnecting(host, heart_beat=(0, 0)) as client, client.subscribe("/queue/in") as subscription:
-                stage = Stage(broker, host.stream, client, subscription, [], [])
+                stage = Stage(broker, host.links[-1], client, subscription, [], [])
                 for _ in range(4):
                     stage.publish()
                 stage.messages += [await anext(subscription) for _ in range(2)]

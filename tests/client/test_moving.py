@@ -19,9 +19,7 @@ import trio.testing
 import trio_stomp
 from tests.client.ways import EACH_WAY, Send
 from tests.kit.loops import on_loops
-from tests.kit.reconnecting import Host, reconnecting
-from tests.kit.streams import ByteStream
-from tests.kit.tapped_stream import TappedStream
+from tests.kit.reconnecting import Host, TappedHost, reconnecting
 from trio_stomp import (
     Client,
     DisconnectResult,
@@ -504,17 +502,11 @@ async def test_leaving_when_disconnect_was_said_for_the_move_then_the_client_end
 # The move and the program that leaves wait for the same RECEIPT, and trio wakes them in either order.
 @pytest.mark.parametrize("attempt", range(10))
 async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still_gets_disconnect(attempt: int) -> None:
-    links: list[TappedStream] = []
-
-    class Tapped(Host):
-        async def open_stream(self) -> ByteStream:
-            links.append(TappedStream(await super().open_stream()))
-            return links[-1]
-
-    async with hosts(make_second=Tapped) as of, pending_send(of):
+    async with hosts(make_second=TappedHost) as of, pending_send(of):
         await of.move()
         assert await of.client.disconnect() is DisconnectResult.CLOSED
-    (link,) = links
+        assert isinstance(of.second, TappedHost)
+        (link,) = of.second.links
     assert b"DISCONNECT" in link.sent, attempt
 
 

@@ -13,9 +13,8 @@ import trio_stomp
 from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.peer import RABBITMQ, Peer, PeerOptions
-from tests.kit.reconnecting import Host, PeerHost, reconnecting, reconnecting_to_peers
-from tests.kit.streams import ByteStream
-from tests.kit.tapped_stream import TappedStream, frames_of
+from tests.kit.reconnecting import Host, PeerHost, TappedHost, reconnecting, reconnecting_to_peers
+from tests.kit.tapped_stream import frames_of
 from trio_stomp import BrokerError, Client, DeliveryStatus, DisconnectResult, Message, Publication, UnconfirmedError
 from trio_stomp.testing import (
     Broker,
@@ -94,16 +93,8 @@ async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everyt
     assert Command.SUBSCRIBE not in second.commands
 
 
-class StreamHost(Host):
-    """A host that notes where the client begins to read the stream on each of its connections."""
-
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
-        self._links: list[TappedStream] = []
-
-    async def open_stream(self) -> ByteStream:
-        self._links.append(TappedStream(await super().open_stream()))
-        return self._links[-1]
+class StreamHost(TappedHost):
+    """A host that tells where the client begins to read the stream on each of its connections."""
 
     def fill(self, *offsets: int | None) -> None:
         for offset in offsets:
@@ -111,7 +102,7 @@ class StreamHost(Host):
             self.broker.publish("/queue/a", b"", headers)
 
     def begun(self) -> list[str]:
-        frames = [frame for link in self._links for frame in frames_of(link.sent)[0]]
+        frames = [frame for link in self.links for frame in frames_of(link.sent)[0]]
         return [frame.headers["x-stream-offset"] for frame in frames if frame.command is Command.SUBSCRIBE]
 
     async def lose(self) -> None:

@@ -14,6 +14,7 @@ import trio
 
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.streams import BROKEN, ByteStream, abort
+from tests.kit.tapped_stream import TappedStream
 from tests.kit.wire import Wire
 from trio_stomp import Client, Reconnect, Subscription
 from trio_stomp.client.connecting import _Serving
@@ -24,7 +25,16 @@ from trio_stomp.testing import Broker, DropLink
 from trio_stomp.transport.urls import Endpoint
 from trio_stomp.types import ConnectOptions
 
-__all__ = ["AT_ONCE", "Host", "PeerHost", "RawHost", "reconnecting", "reconnecting_to_peers", "settings_for"]
+__all__ = [
+    "AT_ONCE",
+    "Host",
+    "PeerHost",
+    "RawHost",
+    "TappedHost",
+    "reconnecting",
+    "reconnecting_to_peers",
+    "settings_for",
+]
 
 # A policy without chance: the delays are exactly their bounds.
 AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, random=lambda: 1.0)
@@ -57,6 +67,22 @@ class Host:
         """Lose all connections, and refuse others from now on."""
         self.refuses = True
         self.broker.faults.now(DropLink())
+
+
+class TappedHost(Host):
+    """A host with a tap on each link to it.
+
+    Attributes:
+        links: The client's ends, in order.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.links: list[TappedStream] = []
+
+    async def open_stream(self) -> ByteStream:
+        self.links.append(TappedStream(await super().open_stream()))
+        return self.links[-1]
 
 
 class RawHost(Host):
