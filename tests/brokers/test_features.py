@@ -18,7 +18,7 @@ def test_milliseconds_when_seconds_are_given_then_counted_and_never_none(seconds
     assert milliseconds("ttl", seconds) == expected
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), 1e306, 10**400])
 def test_milliseconds_when_they_cannot_be_meant_then_the_option_is_named(seconds: float) -> None:
     with pytest.raises(LocalProtocolError, match="ttl must be a number of seconds, more than 0, got"):
         milliseconds("ttl", seconds)

@@ -230,8 +230,8 @@ def milliseconds(option: str, seconds: float) -> int:
         LocalProtocolError: They are not a positive finite number.
     """
     try:
-        is_valid = seconds > 0 and math.isfinite(seconds)
-    except TypeError:  # text, for example
+        is_valid = seconds > 0 and math.isfinite(seconds * 1000)
+    except (TypeError, OverflowError):  # text, for example, or an int that no float holds
         is_valid = False
     if not is_valid:
         msg = f"{option} must be a number of seconds, more than 0, got {shown(seconds)}"

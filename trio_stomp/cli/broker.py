@@ -131,9 +131,10 @@ class Broker:
                         options=options,
                     )
                 )
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 place = self.unix_socket or f"{host} port {self.port}"
-                raise CommandFailed(f"cannot listen on {place}: {error.strerror or error}") from error
+                why = getattr(error, "strerror", None) or error
+                raise CommandFailed(f"cannot listen on {place}: {why}") from error
             except ModuleNotFoundError as error:
                 raise InvalidUsage(str(error)) from error
             # The URL holds a passcode; an Endpoint does not show it.

@@ -45,6 +45,9 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
         raise InvalidUsage(str(error)) from error
     except SpoolError as error:
         raise CommandFailed(str(error), unreachable) from error
+    except UnicodeEncodeError as error:
+        # Without the argument, which may be a key of the file system.
+        raise InvalidUsage("an argument is not UTF-8 text") from error
     except SpoolTaken as error:
         raise CommandFailed(str(error)) from error
 
