@@ -245,10 +245,12 @@ def test_top_when_the_login_is_wrong_or_missing_then_refused(logged_in: Cli, mon
     with serving(rabbitmq) as site:
         monkeypatch.setenv("TRIO_STOMP_PASSCODE", "wrong")
         wrong = logged_in("top", "--once", "--management", site.url)
+        monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann\udcff")
+        not_utf_8 = logged_in("top", "--once", "--management", site.url)
         monkeypatch.delenv("TRIO_STOMP_LOGIN")
         missing = logged_in("top", "--once", "--management", site.url)
 
-    assert wrong.exit_code == missing.exit_code == ExitCode.REFUSED
+    assert wrong.exit_code == not_utf_8.exit_code == missing.exit_code == ExitCode.REFUSED
     assert re.search(r"refuses this user .*is the passcode right", wrong.stderr)
     assert "pass --login" in missing.stderr
 
@@ -311,6 +313,13 @@ def test_count_when_one_queue_is_named_then_its_number_alone(cli: Cli) -> None:
     assert (one.exit_code, one.stdout) == (0, "10\n")
     # The name is text that others chose.
     assert (all_of_them.exit_code, all_of_them.stdout) == (0, "10 orders\n0 test/a\\x1b[2Jb\n")
+
+
+def test_count_when_a_name_has_brackets_then_they_are_no_pattern(cli: Cli) -> None:
+    with serving(always(200, b'[{"name": "a[b]", "messages_ready": 4}, {"name": "ab", "messages_ready": 5}]')) as site:
+        done = cli("count", "a[b]", "--management", site.url.replace("://", "://ann:s3cret@"))
+
+    assert (done.exit_code, done.stdout) == (0, "4\n")
 
 
 def test_count_when_a_queue_is_missing_then_says_which(cli: Cli) -> None:

@@ -33,7 +33,7 @@ class Count(Connecting):
             found = [each for each in await management.queues() if is_chosen(each.name, self.queue)]
             missing = [each for each in self.queue if not any(is_chosen(queue.name, [each]) for queue in found)]
             held = sorted((one_line(each.name), each.ready + each.unacknowledged) for each in found)
-            is_one = len(self.queue) == 1 and not set("*?[") & set(self.queue[0])
+            is_one = len(self.queue) == 1 and not set("*?") & set(self.queue[0])
             lines = [f"{number}\n" if is_one else f"{number} {name}\n" for name, number in held]
             await Output().write("".join(lines).encode())
             if missing:

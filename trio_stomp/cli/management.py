@@ -14,14 +14,13 @@ import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
-from urllib.parse import unquote, urlsplit
 
 import anyio
 
 from trio_stomp.cli.options import Link
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
 from trio_stomp.cli.saved_contexts import is_array, is_object
-from trio_stomp.client import Endpoint
+from trio_stomp.transport import Endpoint, UrlParts
 
 __all__ = ["Management", "Queue", "is_chosen"]
 
@@ -50,8 +49,10 @@ class Queue:
 
 def is_chosen(name: str, wanted: Iterable[str]) -> bool:
     """Whether the name of a queue is among these names and patterns, which may be written as destinations."""
+    # Only * and ? are special.
+    patterns = [each.replace("[", "[[]") for each in wanted]
     return any(
-        fnmatch.fnmatchcase(name, pattern) for each in wanted for pattern in (each, each.removeprefix("/queue/"))
+        fnmatch.fnmatchcase(name, pattern) for each in patterns for pattern in (each, each.removeprefix("/queue/"))
     )
 
 
@@ -133,22 +134,17 @@ class Management:
     """The management interface of a broker. A user and a passcode in its URL come before the others."""
 
     def __init__(self, url: str, *, login: str | None, passcode: str | None, tls: ssl.SSLContext | None) -> None:
-        try:
-            parts = urlsplit(url)
-            self._port = parts.port
-        except ValueError:
-            # Its text may show a part of the passcode.
-            raise InvalidUsage("invalid URL for --management; expected one such as http://localhost:15672") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = UrlParts.of(url, "URL of --management", "expected one such as http://localhost:15672")
+        if parts.scheme not in ("http", "https") or not parts.host or not parts.path.isascii():
             raise InvalidUsage("--management must be a URL such as http://localhost:15672")
-        self._scheme, self._host, self._path = parts.scheme, parts.hostname, parts.path.rstrip("/")
+        self._scheme, self._host, self._port, self._path = parts.scheme, parts.host, parts.port, parts.path.rstrip("/")
         self._tls = tls
         host = f"[{self._host}]" if ":" in self._host else self._host
         port = "" if self._port is None else f":{self._port}"
         self._origin = f"{self._scheme}://{host}{port}"
-        if parts.username is not None:
-            login, passcode = unquote(parts.username), unquote(parts.password or "")
-        self._login = None if login is None else f"{login}:{passcode or ''}"
+        if parts.login is not None:
+            login, passcode = parts.login, parts.passcode
+        self._login = None if login is None else f"{login}:{passcode or ''}".encode(errors="surrogateescape")
         # Found by the first answer.
         self._jolokia: str | None = self._path if self._path.endswith("/jolokia") else None
         self._is_rabbitmq = False
@@ -207,7 +203,7 @@ class Management:
         # Jolokia refuses requests that do not say which page they are from.
         headers = {"Accept": "application/json", "Origin": self._origin}
         if self._login is not None:
-            headers["Authorization"] = f"Basic {base64.b64encode(self._login.encode()).decode('ascii')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(self._login).decode('ascii')}"
         body = None
         if content is not None:
             body, headers["Content-Type"] = json.dumps(content), "application/json"

@@ -16,7 +16,7 @@ from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy
 from trio_stomp.transport.tcp import Address, failure_of_all, look_up, open_tcp
 from trio_stomp.transport.tls_stream import TlsStream
-from trio_stomp.transport.urls import OWN_STREAM, Endpoint, Transport
+from trio_stomp.transport.urls import OWN_STREAM, Endpoint, Transport, UrlParts
 from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, MessageStream
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "TlsStream",
     "Transport",
     "TransportOptions",
+    "UrlParts",
     "closed_before_connected",
     "connect_refused",
     "failure_of_all",
