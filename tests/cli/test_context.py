@@ -11,11 +11,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
-from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
 from trio_stomp.testing import BrokerOptions, ThreadedBroker
 
@@ -229,6 +227,8 @@ def test_context_when_its_file_is_no_file_then_says_so(cli: Cli, folder: Path, k
         '{"reconnect": "perhaps"}',
         '{"stomp_version": ["7"]}',
         '{"connect_header": [["x", "y"], ["z"]]}',
+        '{"websocket_message_bytes": 1e999}',
+        '{"connect_timeout": 1' + "0" * 400 + "}",
     ],
 )
 def test_context_when_a_saved_option_is_invalid_then_says_which(without_url: Cli, folder: Path, options: str) -> None:
@@ -402,15 +402,3 @@ def test_passcode_when_its_keyring_has_gone_then_says_what_it_requires(
 
     assert done.exit_code == ExitCode.USAGE
     assert "is in the keyring: it requires the package keyring" in done.stderr
-
-
-def test_context_option_when_the_shell_asks_then_completes(cli: Cli) -> None:
-    cli("context", "add", "prod", "-u", "stomp://a")
-    cli("context", "add", "test", "-u", "stomp://a")
-    words = {"COMP_WORDS": "trio-stomp send --context p", "COMP_CWORD": "3"}
-
-    done = CliRunner().invoke(
-        command_line, env={"_TRIO_STOMP_COMPLETE": "bash_complete", **words, **os.environ}, prog_name="trio-stomp"
-    )
-
-    assert done.stdout == "plain,prod\n"

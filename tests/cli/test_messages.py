@@ -23,7 +23,7 @@ from trio_stomp.testing import open_broker
 async def test_line_when_printed_and_read_again_then_the_same_body(
     headers: dict[str, str], body: bytes, expected: bytes | str
 ) -> None:
-    again = from_line(to_line(await delivered(headers, body)), None, [])
+    again = from_line(to_line(await delivered(headers, body)).encode(), None, [])
 
     assert again.body == expected
     assert again.content_type == headers.get("content-type")

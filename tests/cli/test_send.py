@@ -191,6 +191,9 @@ def test_send_when_a_line_cannot_be_sent_then_its_number_is_told_and_those_befor
         ('{"destination": "/queue/a", "headers": []}', "headers must be an object"),
         ('{"destination": "/queue/a", "headers": {"a": 1}}', "header 'a' must be a string"),
         ('{"destination": "/queue/a", "body_base64": "?"}', "not base64"),
+        ('{"destination": "/queue/a", "body_base64": "ä"}', "not base64"),
+        ('{"destination": "/queue/a", "body": NaN}', "NaN or Infinity"),
+        ('{"destination": "/queue/a", "body": [1e999]}', "NaN or Infinity"),
         ('{"destination": "/queue/a", "body_base64": "", "body": ""}', "without a body beside it"),
         (
             '{"destination": "/queue/a", "headers": {"content-type": "text/a;charset=ascii"}, "body": "\\u00e4"}',

@@ -129,6 +129,14 @@ def test_subscribe_when_filtered_then_the_others_go_back(cli: Cli, stomp_broker_
     assert bodies(stomp_broker_thread) == [b"coffee", b"schwarzer tea"]
 
 
+def test_subscribe_when_a_pattern_is_not_utf_8_then_its_bytes_are_found(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    stomp_broker_thread.call(lambda inside: inside.publish("/queue/a", b"caf\xe9"))
+
+    assert cli("subscribe", "/queue/a", "-n", "1", "--grep", "f\udce9$").stdout_bytes == b"caf\xe9\n"
+
+
 def test_subscribe_when_messages_in_the_way_fill_the_prefetch_then_says_so(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:

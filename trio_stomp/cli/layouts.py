@@ -34,9 +34,9 @@ def _body(message: Message, *, raw: bool) -> bytes:
 
 
 def _json(message: Message, *, raw: bool) -> bytes:
-    line = to_line(message).rstrip(b"\n")
+    line = to_line(message)
     # JSON escapes control characters below space only. What harmless() makes of the others is JSON, too.
-    return line if raw else harmless(line.decode()).encode()
+    return (line if raw else harmless(line)).encode()
 
 
 def now() -> str:

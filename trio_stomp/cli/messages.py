@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -13,37 +12,40 @@ from math import inf
 from typing import Final
 
 import anyio
+import click
 
-from trio_stomp.cli.options import Filter, Pairs
-from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
+from trio_stomp.cli.commands import option
+from trio_stomp.cli.options import COUNT, PAIRS, Pairs
+from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import is_object
 from trio_stomp.client import Message, OutgoingMessage, Subscription, is_passed_on, resent_body
 from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import text_encoding
 
-__all__ = ["MessageFilter", "blocked_by", "from_line", "moved", "require_all", "room", "take_batch", "to_line"]
+__all__ = ["Filter", "blocked_by", "from_line", "moved", "require_all", "room", "take_batch", "to_line"]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageFilter:
-    """A filter on headers and body."""
+def regex_of(text: str) -> re.Pattern[bytes]:
+    """Read a regular expression for bodies."""
+    try:
+        return re.compile(text.encode(errors="surrogateescape"))
+    except re.error as error:
+        raise click.BadParameter(f"invalid regular expression: {error}") from error
 
-    match: Pairs = ()
-    grep: re.Pattern[bytes] | None = None
 
-    @classmethod
-    def of(cls, options: Filter) -> MessageFilter:
-        """Return the filter for these options.
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which messages to choose, and how many others may be held meanwhile."""
 
-        Raises:
-            CommandFailed: --grep is not a regular expression.
-        """
-        try:
-            return cls(options.match, None if options.grep is None else re.compile(options.grep.encode()))
-        except re.error as error:
-            raise InvalidUsage(f"invalid regular expression for --grep: {error}") from error
+    match: Pairs = option((), "Selection", "Only messages with this header.", "-m", **PAIRS)
+    grep: re.Pattern[bytes] | None = option(
+        None, "Selection", "Only messages whose body matches.", "-g", type=regex_of, metavar="REGEX"
+    )
+    prefetch: int = option(1000, "Subscription", "Messages in transit or held, at most.", type=COUNT)
 
-    def __bool__(self) -> bool:
+    @property
+    def is_selective(self) -> bool:
+        """Whether some messages may not pass."""
         return bool(self.match) or self.grep is not None
 
     def chooses(self, message: Message) -> bool:
@@ -74,7 +76,7 @@ def moved(message: Message, destination: str, more: Iterable[tuple[str, str]] = 
 _KEYS: Final = frozenset({"destination", "headers", "body", "body_base64"})
 
 
-def to_line(message: Message) -> bytes:
+def to_line(message: Message) -> str:
     """Return a message as one line of JSON; a body that is not text goes into ``body_base64``."""
     # Of repeated headers, the mapping has the first, which is the valid one.
     line: dict[str, object] = {"destination": message.destination, "headers": dict(message.headers)}
@@ -82,7 +84,7 @@ def to_line(message: Message) -> bytes:
         line["body"] = message.text
     except DecodeError:
         line["body_base64"] = base64.b64encode(message.body).decode("ascii")
-    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(line, ensure_ascii=False)
 
 
 def from_line(
@@ -146,11 +148,14 @@ def _body(value: dict[str, object]) -> str | bytes:
             raise CommandFailed("body_base64 must be a string, without a body beside it")
         try:
             return base64.b64decode(encoded, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise CommandFailed(f"body_base64 is not base64: {error}") from None
     body = value.get("body", "")
-    # Any value that is not a string is sent as JSON.
-    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    try:
+        # Any value that is not a string is sent as JSON.
+        return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise CommandFailed("its body has a number that JSON does not have: NaN or Infinity") from None
 
 
 async def take_batch(

@@ -11,8 +11,8 @@ from typing import Final
 import click
 
 from trio_stomp.cli.commands import Command, argument, flag, option, options
-from trio_stomp.cli.messages import MessageFilter, blocked_by, moved, room, take_batch
-from trio_stomp.cli.options import COUNT, SECONDS, Connecting, Filter, Link, LinkOptions, Pairs, header_option
+from trio_stomp.cli.messages import Filter, blocked_by, moved, room, take_batch
+from trio_stomp.cli.options import COUNT, SECONDS, Connecting, Link, LinkOptions, Pairs, header_option
 from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop
 from trio_stomp.cli.terminal import Advance, can_ask, counted, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription, Transaction, TransactionState
@@ -121,7 +121,6 @@ class _Mover:
         self._move = move
         self._stop = stop
         self._keep_on = keep_on
-        self._filter = MessageFilter.of(selection.filter)
         # A smaller one could not fill a batch.
         self.prefetch = max(selection.filter.prefetch, selection.batch)
         self.moved = 0
@@ -165,7 +164,7 @@ class _Mover:
 
     def _choose(self, message: Message) -> tuple[Message, OutgoingMessage | None] | None:
         """Return a message and its copy to send, if one is; None if the message stays."""
-        if not self._filter.chooses(message):
+        if not self._selection.filter.chooses(message):
             return None
         move = self._move
         if move is None:
@@ -248,13 +247,12 @@ class Purge(Connecting):
 
     def check(self) -> None:
         """Ask for confirmation, unless --yes was passed."""
-        chosen = MessageFilter.of(self.selection.filter)
         if self.yes:
             return
         if not can_ask():
             raise InvalidUsage("this removes messages; pass --yes to do it without being asked")
-        which = "the selected messages" if chosen or self.selection.count else "the messages"
-        click.confirm(f"Remove {which} of {self.source}?", abort=True, err=True)
+        which = "selected messages" if self.selection.filter.is_selective or self.selection.count else "messages"
+        click.confirm(f"Remove the {which} of {self.source}?", abort=True, err=True)
 
     async def run(self, link: Link, stop: Stop) -> None:
         """Remove messages, in transactions."""

@@ -22,6 +22,7 @@ from trio_stomp.cli.passcodes import holds_passcode, lines_of, login_of, prompte
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
 from trio_stomp.client import Client, ConnectOptions, connect, refuse_misspelled
+from trio_stomp.protocol import AckMode, Version
 
 __all__ = [
     "ACK_MODE",
@@ -37,7 +38,6 @@ __all__ = [
     "VARIABLE",
     "Connecting",
     "ConnectionOptions",
-    "Filter",
     "Link",
     "LinkOptions",
     "Pairs",
@@ -172,7 +172,8 @@ INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, pat
 Pairs = tuple[tuple[str, str], ...]
 HEADERS: Final[Mapping[str, object]] = {"type": header_of, "multiple": True, "metavar": "NAME:VALUE"}
 PAIRS: Final[Mapping[str, object]] = {"type": match_of, "multiple": True, "metavar": "NAME=VALUE"}
-ACK_MODE: Final = click.Choice(["client-individual", "client", "auto"])
+# The default first.
+ACK_MODE: Final = click.Choice([each.value for each in reversed(AckMode)])
 
 # --- how to connect ---------------------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class ConnectionOptions:
         (),
         "Protocol",
         "The STOMP version to offer; draft, the early draft of 1.0, only alone.  [default: 1.0, 1.1 and 1.2]",
-        type=click.Choice(["1.0", "1.1", "1.2", "draft"]),
+        type=click.Choice([*(each.value for each in Version), "draft"]),
         multiple=True,
     )
     profile: str | None = option(
@@ -414,7 +415,7 @@ def _restored(context: click.Context, parameter: click.Parameter, value: object,
     # click would take each letter of a text for a value.
     is_many = isinstance(parameter, click.Option) and parameter.multiple
     if is_array(value) or not is_many:
-        with suppress(click.BadParameter, AttributeError, TypeError, ValueError):
+        with suppress(click.BadParameter, AttributeError, OverflowError, TypeError, ValueError):
             return parameter.type_cast_value(context, _tuples(value))
     # Without the value, which may be a secret.
     what = f"context {name!r} has an invalid {(parameter.name or '').replace('_', '-')}"
@@ -464,15 +465,6 @@ class Until:
 
     count: int | None = option(None, "Selection", "Stop after N messages.", "-n", type=COUNT, metavar="N")
     timeout: float | None = option(None, "Selection", "Stop after this time without a message.", "-w", type=SECONDS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """Which messages to choose, and how many others may be held meanwhile."""
-
-    match: Pairs = option((), "Selection", "Only messages with this header.", "-m", **PAIRS)
-    grep: str | None = option(None, "Selection", "Only messages whose body matches.", "-g", metavar="REGEX")
-    prefetch: int = option(1000, "Subscription", "Messages in transit or held, at most.", type=COUNT)
 
 
 def in_flight_option(heading: str) -> int:

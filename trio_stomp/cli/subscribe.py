@@ -14,8 +14,8 @@ import click
 
 from trio_stomp.cli.commands import Command, argument, flag, option, options
 from trio_stomp.cli.layouts import Layout
-from trio_stomp.cli.messages import MessageFilter, blocked_by, require_all, room, take_batch
-from trio_stomp.cli.options import ACK_MODE, HEADERS, Connecting, Filter, Link, LinkOptions, Pairs, Until
+from trio_stomp.cli.messages import Filter, blocked_by, require_all, room, take_batch
+from trio_stomp.cli.options import ACK_MODE, HEADERS, Connecting, Link, LinkOptions, Pairs, Until
 from trio_stomp.cli.running import CommandFailed, InvalidUsage, Stop
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
@@ -77,12 +77,11 @@ class Subscribe(Connecting):
     def check(self) -> None:
         """Refuse contradictory arguments."""
         self.layout.check()
-        chosen = MessageFilter.of(self.filter)
         if self.output is not None and self.layout != Layout():
             raise InvalidUsage("--output writes bodies to files, so it excludes the options for printing")
         if self.browse and (self.ack is not None or self.peek):
             raise InvalidUsage("--browse removes nothing, so it cannot be combined with --ack or --peek")
-        if self.ack == "client" and (chosen or self.peek):
+        if self.ack == "client" and (self.filter.is_selective or self.peek):
             msg = "--ack client acknowledges all earlier messages, so it excludes --match, --grep and --peek"
             raise InvalidUsage(msg)
         # What cannot be printed should not be received.
@@ -90,7 +89,7 @@ class Subscribe(Connecting):
 
     def open(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
         """Subscribe; refuse what would lose messages that are not printed."""
-        leaves_some = self.peek or MessageFilter.of(self.filter) or self.until.count is not None
+        leaves_some = self.peek or self.filter.is_selective or self.until.count is not None
         if self.ack == "auto" and leaves_some and client.profile.acknowledges and not self._is_topic:
             msg = (
                 "--ack auto takes messages off their queue before they are printed, so it excludes --match, --grep, "
@@ -120,7 +119,6 @@ class _Printer:
 
     def __init__(self, arguments: Subscribe) -> None:
         self._arguments = arguments
-        self._chosen = MessageFilter.of(arguments.filter)
         self._output = Output()
         self._settles = arguments.ack_mode != "auto"
         self._number = 0
@@ -135,14 +133,14 @@ class _Printer:
         while batch := await take_batch(subscription, room(_BATCH, count, self._printed), timeout):
             await self._print(subscription, batch, stop)
             if self._settles and subscription.statistics().unsettled >= arguments.filter.prefetch:
-                if arguments.peek and not self._chosen:
+                if arguments.peek and not arguments.filter.is_selective:
                     break
                 raise blocked_by(self._held)
         if not (arguments.peek or arguments.browse):
             require_all(self._printed, count)
 
     async def _print(self, subscription: Subscription, batch: Sequence[Message], stop: Stop) -> None:
-        chosen = [message for message in batch if self._chosen.chooses(message)]
+        chosen = [message for message in batch if self._arguments.filter.chooses(message)]
         # Printed messages must not be redelivered after Ctrl-C.
         async with stop.settling(_SETTLING):
             if chosen:
