@@ -6,7 +6,6 @@ A command is a dataclass: its fields are the arguments and options, its docstrin
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -231,6 +230,8 @@ class CommandGroup(_Helpful, click.Group):
         """Find the command, or suggest one with a similar name."""
         name, names = args[0], self.list_commands(ctx)
         if not (name in names or name.startswith("-") or ctx.resilient_parsing):
+            import difflib  # noqa: PLC0415  # for an error alone
+
             meant = self.other_names.get(name)
             near = [meant] if meant is not None else difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
