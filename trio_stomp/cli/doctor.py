@@ -129,9 +129,7 @@ async def diagnose(url: str, options: ConnectOptions, report: Report) -> list[Fi
 
     Cancellation: what was opened is closed.
     """
-    examination = _Examination(url, options, report)
-    await examination.run()
-    return examination.findings
+    return await _Examination(url, options, report).run()
 
 
 class _Examination:
@@ -154,7 +152,7 @@ class _Examination:
         self.findings.append(finding)
         self._report(finding)
 
-    async def run(self) -> None:
+    async def run(self) -> list[Finding]:
         started = current_time()
         try:
             async with connect(self._url, **self._options) as client:
@@ -178,6 +176,7 @@ class _Examination:
         for step in Step:
             if step not in taken and (step is not Step.WEBSOCKET or self._endpoint.transport is Transport.WEBSOCKET):
                 self._add(step, Status.SKIPPED, "not reached")
+        return self.findings
 
     # --- up to CONNECT ------------------------------------------------------------------------------------------------
 

@@ -101,12 +101,13 @@ class Stop:
     Attributes:
         signal: The first signal received.
         code: The exit status after that signal. A server, which only ends by a signal, sets it to OK.
+        everything: The block that the second signal cancels, or the first outside of `work`.
     """
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self.code: ExitCode | None = None
-        self._everything = anyio.CancelScope()
+        self.everything = anyio.CancelScope()
         self._work: anyio.CancelScope | None = None
         self._settling: anyio.CancelScope | None = None
         self._grace = 0.0
@@ -140,16 +141,12 @@ class Stop:
             # The signal has canceled the work around it, too, and this raises.
             await anyio.lowlevel.checkpoint()
 
-    def everything(self) -> anyio.CancelScope:
-        """The block that the second signal cancels, or the first outside of `work`."""
-        return self._everything
-
     def request(self, number: signal.Signals) -> None:
         """Handle a signal."""
         first = self.signal is None
         if first:
             self.signal = number
-        (self._work if first and self._work is not None else self._everything).cancel()
+        (self._work if first and self._work is not None else self.everything).cancel()
         if self._settling is not None:
             self._settling.deadline = current_time() + (self._grace if first else 0)
 
@@ -176,7 +173,7 @@ async def _supervise(command: AsyncCommand) -> ExitCode:
     with anyio.open_signal_receiver(*_CODES) as signals:
         async with open_background_nursery() as nursery:
             nursery.start_soon(stop.listen, signals)
-            with stop.everything():
+            with stop.everything:
                 code = await command(stop) or ExitCode.OK
     if stop.signal is None:
         return code

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -277,7 +277,7 @@ class _Sending:
         if is_typed:
             say("reading from the terminal: type the input and end it with Ctrl-D (Windows: Ctrl-Z and Enter)")
         # A progress bar would overwrite what is typed.
-        with nullcontext(_ignore) if is_typed else progress("sending") as advance:
+        with progress("sending", hidden=is_typed) as advance:
             if not arguments.receipt:
                 failure = await self._send(batches, client.send_many, advance, stop)
             else:
@@ -319,10 +319,6 @@ class _Sending:
         except (CommandFailed, LocalProtocolError) as error:
             return error
         return None
-
-
-def _ignore(_amount: int) -> None:
-    """Show no progress."""
 
 
 send = Command(

@@ -120,8 +120,8 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Generator[Advance]:
-    """Show a progress bar on standard error, if that is a terminal."""
+def progress(what: str, total: int | None = None, *, hidden: bool = False) -> Generator[Advance]:
+    """Show a progress bar on standard error, if that is a terminal and the bar is not hidden."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -130,7 +130,7 @@ def progress(what: str, total: int | None = None) -> Generator[Advance]:
         TimeElapsedColumn(),
         console=console(stderr=True),
         transient=True,
-        disable=not is_terminal(sys.stderr),
+        disable=hidden or not is_terminal(sys.stderr),
     )
     task = bar.add_task(what, total=total, rate="")
 
