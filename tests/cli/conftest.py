@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
-from tests.cli.processes import on_terminal
+from tests.cli.processes import PATIENCE, on_terminal
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker
 
-__all__ = ["Cli", "bodies", "left", "on_terminal", "publish"]
+__all__ = ["Cli", "bodies", "left", "on_terminal", "publish", "wait_until_left"]
 
 
 class Cli(Protocol):
@@ -55,3 +56,13 @@ def bodies(broker: ThreadedBroker, destination: str = "/queue/a") -> list[bytes]
 def left(broker: ThreadedBroker, destination: str = "/queue/a") -> int:
     """Return how many messages a queue has, those that a consumer holds included."""
     return broker.call(lambda inside: inside.depth(destination) + inside.unacknowledged(destination))
+
+
+def wait_until_left(broker: ThreadedBroker, number: int, destination: str = "/queue/a") -> None:
+    """Wait until a queue has so many messages, those that a consumer holds included."""
+
+    async def wait(inside: Broker) -> None:
+        with trio.fail_after(PATIENCE):
+            await inside.wait_until(lambda: inside.depth(destination) + inside.unacknowledged(destination) == number)
+
+    broker.call(wait)

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import trio
 
-from tests.cli.conftest import bodies, publish
+from tests.cli.conftest import bodies, publish, wait_until_left
 from tests.cli.exit_code import ExitCode
 from tests.cli.processes import COMMAND, PATIENCE, OnTerminal
 from trio_stomp.cli.command_line import command_line
@@ -34,14 +33,6 @@ def stomp_broker_options() -> BrokerOptions:
     return BrokerOptions(heart_beat_grace=100)
 
 
-def wait_for_depth(broker: ThreadedBroker, depth: int, queue: str = "/queue/a") -> None:
-    async def wait(inside: Broker) -> None:
-        with trio.fail_after(PATIENCE):
-            await inside.wait_until(lambda: inside.depth(queue) == depth)
-
-    broker.call(wait)
-
-
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 @pytest.mark.parametrize("receipt", [True, False])
 def test_send_when_interrupted_while_it_waits_for_lines_then_says_what_was_sent(
@@ -54,7 +45,7 @@ def test_send_when_interrupted_while_it_waits_for_lines_then_says_what_was_sent(
         assert process.stderr is not None
         process.stdin.write(b"one\ntwo\nnot a whole li")
         process.stdin.flush()
-        wait_for_depth(stomp_broker_thread, 2)
+        wait_until_left(stomp_broker_thread, 2)
         process.send_signal(number)
         status, errors = process.wait(PATIENCE), process.stderr.read().decode()
 
@@ -74,7 +65,7 @@ def test_send_when_its_input_was_made_non_blocking_then_waits_for_its_end(stomp_
         for number in (1, 2):
             lines.write(b"x\n")
             lines.flush()
-            wait_for_depth(stomp_broker_thread, number)
+            wait_until_left(stomp_broker_thread, number)
         lines.close()
 
         assert (process.wait(PATIENCE), process.stderr and process.stderr.read()) == (0, b"")
@@ -85,7 +76,7 @@ def test_send_when_interrupted_at_a_terminal_then_leaves_it_as_it_was(
 ) -> None:
     terminal = on_terminal("send", "/queue/a", "--lines", "-u", stomp_broker_thread.url)
     terminal.type(b"one\n")
-    wait_for_depth(stomp_broker_thread, 1)
+    wait_until_left(stomp_broker_thread, 1)
     terminal.type(b"\x03")
     status = terminal.finish()
 
@@ -192,13 +183,13 @@ def test_move_when_interrupted_during_a_commit_then_waits_for_it_unless_told_twi
     command = [*COMMAND, "move", "/queue/a", "/queue/b", "--batch", "3", "-u", stomp_broker_thread.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         # The COMMIT has taken effect, and its RECEIPT has not come.
-        wait_for_depth(stomp_broker_thread, 3, "/queue/b")
+        wait_until_left(stomp_broker_thread, 3, "/queue/b")
         for number in signals:
             process.send_signal(number)
         output, errors = process.communicate(timeout=PATIENCE)
 
     assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, said, "")
-    wait_for_depth(stomp_broker_thread, 3)
+    wait_until_left(stomp_broker_thread, 3)
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"y\n", 0), (b"\n", 1), (b"\x04", 1)], ids=["yes", "no", "ctrl-d"])

@@ -36,17 +36,6 @@ async def test_message_when_printed_with_headers_then_each_on_one_line() -> None
     assert printed == ("subscription: s-1\nmessage-id: m-1\ndestination: /queue/a\nnote: one\\ntwo\\x1b\n\ntea\n\n")
 
 
-@pytest.mark.parametrize("for_terminal", [False, True])
-async def test_message_when_printed_as_json_then_one_line(for_terminal: bool) -> None:
-    message = await delivered({}, "tea\n\x9b".encode())
-
-    line = Layout(as_json=True).show(message, for_terminal=for_terminal)
-
-    assert line.count(b"\n") == 1
-    assert ("\x9b".encode() in line) is not for_terminal
-    assert json.loads(line)["body"] == "tea\n\x9b"
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

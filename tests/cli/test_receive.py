@@ -6,13 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 
 import pytest
-import trio
 
-from tests.cli.conftest import Cli, publish
+from tests.cli.conftest import Cli, publish, wait_until_left
 from tests.cli.exit_code import ExitCode
 from tests.cli.processes import PATIENCE
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
@@ -29,15 +27,6 @@ from trio_stomp.spark.spool_store import SpoolLocation
 # As where a package is not installed.
 WITHOUT = "import sys; sys.modules[{!r}] = None; from trio_stomp.cli import main; main()"
 COMMAND = (sys.executable, "-c", WITHOUT.format("pyspark"), "receive", "/queue/a")
-
-
-async def wait(inside: Broker, *, left: int) -> None:
-    with trio.fail_after(PATIENCE):
-        await inside.wait_until(lambda: inside.depth("/queue/a") + inside.unacknowledged("/queue/a") == left)
-
-
-def wait_until_left(broker: ThreadedBroker, left: int) -> None:
-    broker.call(partial(wait, left=left))
 
 
 def bodies_in(folder: Path) -> list[bytes]:
@@ -128,12 +117,12 @@ def test_receive_when_the_broker_is_gone_for_longer_than_the_outage_then_fails(
 ) -> None:
     publish(stomp_broker_thread, "one")
 
-    async def leave(inside: Broker) -> None:
-        await wait(inside, left=0)
-        await inside.stop_listening()
-        inside.drop_connections()
+    def leave() -> None:
+        wait_until_left(stomp_broker_thread, 0)
+        stomp_broker_thread.call(Broker.stop_listening)
+        stomp_broker_thread.call(Broker.drop_connections)
 
-    leaving = threading.Thread(target=stomp_broker_thread.call, args=(leave,))
+    leaving = threading.Thread(target=leave)
     leaving.start()
     done = cli("receive", "/queue/a", "--spool", str(tmp_path), "--outage", "0.3")
     leaving.join()

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from tests.cli.exit_code import ExitCode
-from trio_stomp.cli.running import AsyncCommand, CommandFailed, Stop, ending, run, terminable
+from trio_stomp.cli.running import AsyncCommand, CommandFailed, Stop, ending, run
 
 
 def exit_of(command: AsyncCommand) -> object:
@@ -36,19 +36,9 @@ def test_run_when_a_signal_comes_before_the_work_then_ends_at_once() -> None:
     assert exit_of(command) == ExitCode.INTERRUPTED
 
 
-def test_signal_when_it_comes_in_a_block_outside_of_the_loop_then_leaves_it_and_later_it_is_as_before() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-
-    with pytest.raises(SystemExit) as end, terminable():
-        signal.raise_signal(signal.SIGTERM)
-
-    assert end.value.code == ExitCode.TERMINATED
-    assert signal.getsignal(signal.SIGTERM) == before
-
-
 async def test_stop_when_asked_twice_then_does_not_wait_for_order() -> None:
     stop = Stop()
-    with stop.everything():
+    with stop.everything:
         with stop.work():
             stop.request(signal.SIGINT)
             await trio.Event().wait()
@@ -63,7 +53,7 @@ async def test_stop_when_a_block_may_settle_then_it_has_its_time_also_after_a_si
     autojump_clock: trio.testing.MockClock, signals: int
 ) -> None:
     stop = Stop()
-    with stop.everything():
+    with stop.everything:
         with stop.work():
             stop.request(signal.SIGINT)
             async with stop.settling(2):
