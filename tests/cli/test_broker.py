@@ -129,6 +129,7 @@ def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeyp
         (("--heart-beat", "-1s"), ExitCode.USAGE, "not in the range"),
         (("--unix-socket", "FOLDER/s", "--websocket"), ExitCode.USAGE, "--unix-socket cannot be combined with"),
         (("--unix-socket", "FOLDER/s", "--cert", "FOLDER/own.pem"), ExitCode.USAGE, "cannot be combined with"),
+        (("--key", "FOLDER/own.pem"), ExitCode.USAGE, "--key requires --cert"),
         (("--cert", "FOLDER/empty"), ExitCode.USAGE, "expected PEM"),
         (("--host", "\udcff"), ExitCode.FAILED, "cannot listen on "),
         (("--unix-socket", "FOLDER/none/s"), ExitCode.FAILED, "cannot listen on FOLDER/none/s"),

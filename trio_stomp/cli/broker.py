@@ -13,7 +13,7 @@ import anyio
 import click
 
 from trio_stomp.cli.commands import Command, flag, option
-from trio_stomp.cli.options import COUNT, FILE, INTERVAL, whole
+from trio_stomp.cli.options import COUNT, FILE, INTERVAL, tls_context, whole
 from trio_stomp.cli.passcodes import lines_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import say
@@ -105,19 +105,9 @@ class Broker:
         except ValueError as error:
             raise InvalidUsage(str(error)) from error
 
-    def _tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context; None without a certificate."""
-        if self.cert is None:
-            return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            context.load_cert_chain(self.cert, self.key)
-        except OSError as error:  # ssl.SSLError is one
-            raise InvalidUsage(f"cannot load the certificate {self.cert}: {error}; expected PEM") from error
-        return context
-
     async def _serve(self, stop: Stop) -> None:
-        tls, options, host = self._tls(), self._options(), self.host
+        tls = tls_context(ssl.Purpose.CLIENT_AUTH, None, self.cert, self.key)
+        options, host = self._options(), self.host
         stop.code = ExitCode.OK
         async with AsyncExitStack() as stack:
             try:

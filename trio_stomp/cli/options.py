@@ -50,6 +50,7 @@ __all__ = [
     "management_option",
     "receipt_option",
     "text_option",
+    "tls_context",
     "whole",
 ]
 
@@ -304,20 +305,10 @@ class ConnectionOptions:
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context for these options; None means Python's default, or no TLS."""
-        if self.ca is None and self.cert is None:
-            if self.key is not None:
-                raise InvalidUsage("--key requires --cert")
-            return None
-        if not all(url.lower().startswith(_TLS_SCHEMES) for url in self.url):
+        has_files = self.ca is not None or self.cert is not None
+        if has_files and not all(url.lower().startswith(_TLS_SCHEMES) for url in self.url):
             raise InvalidUsage("--ca and --cert require TLS in every URL: use stomps:// or wss://")
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.cert is not None:
-                context.load_cert_chain(self.cert, self.key)
-        except OSError as error:  # ssl.SSLError is one
-            files = ", ".join(str(file) for file in (self.ca, self.cert, self.key) if file is not None)
-            raise InvalidUsage(f"cannot load the TLS files ({files}): {error}; expected PEM") from error
-        return context
+        return tls_context(ssl.Purpose.SERVER_AUTH, self.ca, self.cert, self.key)
 
     def connect_options(self, passcode: str | None) -> ConnectOptions:
         """Return the arguments of `connect`.
@@ -443,6 +434,22 @@ class Connecting(ABC):
     @abstractmethod
     async def run(self, link: Link, stop: Stop) -> ExitCode | None:
         """Do what the command is for, and return the exit status; None means OK."""
+
+
+def tls_context(purpose: ssl.Purpose, ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return a TLS context with these files; None without any."""
+    if ca is None and cert is None:
+        if key is not None:
+            raise InvalidUsage("--key requires --cert")
+        return None
+    try:
+        context = ssl.create_default_context(purpose, cafile=ca)
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except OSError as error:  # ssl.SSLError is one
+        files = ", ".join(str(file) for file in (ca, cert, key) if file is not None)
+        raise InvalidUsage(f"cannot load the TLS files ({files}): {error}; expected PEM") from error
+    return context
 
 
 # --- options that several commands have -------------------------------------------------------------------------------
