@@ -4,9 +4,11 @@
 import json
 import os
 import shlex
+import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -107,6 +109,37 @@ def test_context_when_options_are_given_too_then_they_come_first_and_the_environ
     statuses = [done.exit_code for done in (by_environment, in_use, named, given, nothing_else)]
     assert statuses == [0, 0, ExitCode.NOT_CONNECTED, 0, ExitCode.NOT_CONNECTED]
     assert bodies(stomp_broker_thread) == [b"one", b"two", b"four"]
+
+
+def test_context_when_another_broker_is_named_then_it_does_not_get_the_headers_which_may_be_secret(
+    without_url: Cli,
+) -> None:
+    without_url("context", "add", "a", "-u", "stomp://a", "--connect-header", "token:s3cret", "--vhost", "test")
+    received: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                received.append(connection.recv(4096))
+
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        without_url("ping", "--context", "a", "--url", f"stomp://127.0.0.1:{listener.getsockname()[1]}")
+        refusing.join()
+
+    assert b"host:test\n" in received[0]
+    assert b"s3cret" not in received[0]
+
+
+def test_context_when_another_broker_is_named_then_its_queues_are_not_those_of_the_context(cli: Cli) -> None:
+    cli("context", "add", "a", "-u", "stomp://a", "--management", "http://127.0.0.1:1")
+
+    assert cli("count", "x", "--context", "a").exit_code == ExitCode.NOT_CONNECTED
+    assert cli("count", "x", "--context", "a", "--login", "ann").exit_code == ExitCode.NOT_CONNECTED
+    done = cli("count", "x", "--context", "a", "--url", "stomp://b")
+    assert done.exit_code == ExitCode.USAGE
+    assert "pass --management" in done.stderr
 
 
 def test_context_when_the_proxy_has_a_passcode_then_it_is_not_shown(cli: Cli) -> None:

@@ -361,8 +361,8 @@ class LinkOptions:
 
 # What a context may set: how to connect, and never what a command does, even if a user has edited its file.
 _SAVED: Final = frozenset({"management", *(each.name for each in parameters_of(ConnectionOptions))})
-# Options that do not apply to another user or broker.
-_OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
+# Options that do not apply to another user or broker: secrets, and headers, which may be tokens.
+_OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key", "connect_header"})
 
 
 def link_of(context: click.Context) -> Link:
@@ -387,6 +387,9 @@ def link_of(context: click.Context) -> Link:
         # A passcode belongs to the broker and the user that it was saved with.
         is_other = not written.isdisjoint({"url", "login"})
         kept = written | _OF_THE_USER if is_other else written
+        if "url" in written:
+            # It shows the queues of the broker that it was saved with.
+            kept = kept | {"management"}
         saved = store.find(name).options
         replaced = _SAVED & (saved.keys() - kept)
         for parameter in context.command.params:
