@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
+from trio_stomp.cli.running import CommandFailed
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
 from trio_stomp.testing import BrokerOptions, ThreadedBroker
 
@@ -252,6 +253,7 @@ def test_context_when_its_file_is_no_file_then_says_so(cli: Cli, folder: Path, k
     [
         '{"url": "stomp://a"}',
         '{"url": 5}',
+        '{"url": []}',
         '{"heart_beat": 5}',
         '{"heart_beat": "x"}',
         '{"heart_beat": [1, 2, 3]}',
@@ -376,6 +378,16 @@ class TestPasscodes:
 
         assert without_url("send", "/queue/a", "x", "-c", "prod").exit_code == 0
 
+    def test_passcode_when_its_context_cannot_be_saved_anew_then_kept(
+        self, saved: ContextStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("trio_stomp.cli.saved_contexts.keyring", lambda: None)
+
+        with pytest.raises(CommandFailed, match="there is no keyring for the passcode of 'prod'"):
+            saved.add("prod", {}, "another", PasscodePlace.KEYRING)
+
+        assert saved.passcode_of("prod") == "s3cret"
+
     def test_passcode_when_its_context_is_removed_or_saved_anew_then_forgotten(self, saved: ContextStore) -> None:
         saved.add("other", {}, "kept", PasscodePlace.FILE)
         saved.add("prod", {"url": ["stomp://elsewhere"]}, None, PasscodePlace.FILE)
@@ -434,4 +446,4 @@ def test_passcode_when_its_keyring_has_gone_then_says_what_it_requires(
     done = cli("ping", "--context", "a")
 
     assert done.exit_code == ExitCode.USAGE
-    assert "is in the keyring: it requires the package keyring" in done.stderr
+    assert "there is no keyring for the passcode of 'a': it requires the package keyring" in done.stderr

@@ -268,6 +268,19 @@ def test_variable_when_its_name_is_misspelled_then_says_which_is_meant(
     assert "s3cret" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("doctor",), ("ping",), ("count", "a", "--management", "http://127.0.0.1:1")])
+@pytest.mark.parametrize("url", [" ", ","])
+def test_variable_when_it_names_no_broker_then_said_so(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], url: str
+) -> None:
+    monkeypatch.setenv("TRIO_STOMP_URL", url)
+
+    done = cli(*arguments)
+
+    assert (done.exit_code, done.stdout) == (ExitCode.USAGE, "")
+    assert "TRIO_STOMP_URL names no broker" in done.stderr
+
+
 def test_variables_when_programs_or_other_commands_read_them_then_let_be(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,11 +26,11 @@ from trio_stomp.cli.options import (
     Link,
     LinkOptions,
     Pairs,
+    Whole,
     header_option,
     in_flight_option,
     json_option,
     receipt_option,
-    whole,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop
 from trio_stomp.cli.send import require_receipts
@@ -66,7 +66,7 @@ class Bench(Connecting):
 
     destination: str = argument("")
     messages: int = option(10_000, "Measurement", "How many messages to send.", "-n", type=COUNT)
-    size: int = option(100, "Measurement", "Bytes in each body.", "-s", type=whole(_STAMP.size))
+    size: int = option(100, "Measurement", "Bytes in each body.", "-s", type=Whole(_STAMP.size))
     receipt: bool = receipt_option("Measurement", "Have the broker confirm each message.")
     in_flight: int = in_flight_option("Measurement")
     ack: str = option("client-individual", "Measurement", "The ack mode of the consumer.", type=ACK_MODE)

@@ -13,7 +13,7 @@ import anyio
 import click
 
 from trio_stomp.cli.commands import Command, flag, option
-from trio_stomp.cli.options import COUNT, FILE, INTERVAL, tls_context, whole
+from trio_stomp.cli.options import COUNT, FILE, INTERVAL, Whole, tls_context
 from trio_stomp.cli.passcodes import lines_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, run
 from trio_stomp.cli.terminal import say
@@ -34,7 +34,7 @@ class Broker:
     """Run a STOMP broker that keeps everything in memory, for development and tests."""
 
     host: str = option("127.0.0.1", "Listening", "The address to listen on.")
-    port: int = option(61613, "Listening", "The port; 0 means any free one.", type=whole(0, 65535))
+    port: int = option(61613, "Listening", "The port; 0 means any free one.", type=Whole(0, 65535))
     websocket: bool = flag("Listening", "Speak STOMP over WebSocket, at any path (extra websocket).")
     unix_socket: Path | None = option(
         None,

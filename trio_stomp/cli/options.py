@@ -42,6 +42,7 @@ __all__ = [
     "LinkOptions",
     "Pairs",
     "Until",
+    "Whole",
     "content_type_option",
     "header_option",
     "in_flight_option",
@@ -51,7 +52,6 @@ __all__ = [
     "receipt_option",
     "text_option",
     "tls_context",
-    "whole",
 ]
 
 DEFAULT_URL: Final = "stomp://localhost:61613"
@@ -65,8 +65,11 @@ _TLS_SCHEMES: Final = ("stomps:", "wss:")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class _Whole(click.IntRange):
+class Whole(click.IntRange):
+    """A whole number within limits."""
+
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number."""
         try:
             number = int(value)
         except ValueError:
@@ -112,11 +115,6 @@ class _Urls(click.types.StringParamType):
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return rv.replace(",", " ").split()
-
-
-def whole(least: int, most: int | None = None) -> click.IntRange:
-    """A whole number within limits."""
-    return _Whole(least, most)
 
 
 SECONDS: Final = _Duration(min=0, min_open=True)
@@ -165,7 +163,7 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
 
 
 RATE: Final = _Number(min=0, min_open=True)
-COUNT: Final = whole(1)
+COUNT: Final = Whole(1)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 # A file to read, or - for standard input.
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -265,7 +263,7 @@ class ConnectionOptions:
         None,
         "Protocol",
         "Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
-        type=whole(4),
+        type=Whole(4),
         metavar="N",
     )
     reconnect: bool = flag("Connection", "Reconnect when the connection is lost.", envvar="TRIO_STOMP_RECONNECT")
@@ -399,6 +397,8 @@ def link_of(context: click.Context) -> Link:
         if not (is_other or context.params["ask_passcode"] or "passcode_file" in written):
             passcode = store.passcode_of(name)
     given = gathered(ConnectionOptions, context)
+    if not given.url:
+        raise InvalidUsage("the variable TRIO_STOMP_URL names no broker; for example TRIO_STOMP_URL=" + DEFAULT_URL)
     if passcode is None:
         passcode = given.passcode(ask=prompter())
     return Link(given.url, given.connect_options(passcode))
@@ -408,7 +408,7 @@ def _restored(context: click.Context, parameter: click.Parameter, value: object,
     """The value of a parameter from that of a saved option."""
     # click would take each letter of a text for a value.
     is_many = isinstance(parameter, click.Option) and parameter.multiple
-    if is_array(value) or not is_many:
+    if (is_array(value) and value) or not is_many:
         with suppress(click.BadParameter, AttributeError, OverflowError, TypeError, ValueError):
             return parameter.type_cast_value(context, _tuples(value))
     # Without the value, which may be a secret.

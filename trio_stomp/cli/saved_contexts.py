@@ -120,13 +120,14 @@ class ContextStore:
         if not _NAME.fullmatch(name):
             raise InvalidUsage(f"invalid name {name!r}; use letters, digits and . _ -")
         contexts = self.all()
-        if name in contexts:
-            self._forget_passcode(name, contexts[name])
-        if passcode is not None and place is PasscodePlace.KEYRING:
-            _keyring_of(name, "set_password", passcode)
-        elif passcode is not None:
-            _write(self.passcode_file, {**_read(self.passcode_file), name: passcode})
         where = PasscodePlace.NOWHERE if passcode is None else place
+        if where is PasscodePlace.KEYRING:
+            _keyring_of(name, "set_password", passcode)
+        elif where is PasscodePlace.FILE:
+            _write(self.passcode_file, {**_read(self.passcode_file), name: passcode})
+        # Not before the new one is saved, which may fail.
+        if name in contexts and contexts[name].passcode is not where:
+            self._forget_passcode(name, contexts[name])
         self._save({**contexts, name: SavedContext(options, where)}, self.in_use)
 
     def use(self, name: str | None) -> None:
@@ -246,11 +247,11 @@ def keyring() -> ModuleType | None:
     return module if module.get_keyring().priority > 0 else None
 
 
-def _keyring_of(name: str, verb: str, *arguments: str) -> object:
+def _keyring_of(name: str, verb: str, *arguments: object) -> object:
     module = keyring()
     if module is None:
         why = "it requires the package keyring and a keyring of the system"
-        raise InvalidUsage(f"the passcode of {name!r} is in the keyring: {why}")
+        raise InvalidUsage(f"there is no keyring for the passcode of {name!r}: {why}")
     errors = importlib.import_module("keyring.errors")
     try:
         result: object = getattr(module, verb)(_SERVICE, name, *arguments)

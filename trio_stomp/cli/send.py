@@ -32,12 +32,12 @@ from trio_stomp.cli.options import (
     Link,
     LinkOptions,
     Pairs,
+    Whole,
     content_type_option,
     header_option,
     in_flight_option,
     receipt_option,
     text_option,
-    whole,
 )
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage, Stop, report
 from trio_stomp.cli.terminal import Advance, counted, is_terminal, progress, say
@@ -148,7 +148,7 @@ class Send(Connecting):
     persistent: bool = flag("Message", "Keep the messages when the broker restarts.")
     ttl: float | None = option(None, "Message", "Expire the messages after this time.", type=SECONDS)
     priority: int | None = option(
-        None, "Message", "The priority, 0 to 9; higher ones are delivered first.", type=whole(0), metavar="N"
+        None, "Message", "The priority, 0 to 9; higher ones are delivered first.", type=Whole(0), metavar="N"
     )
     delay: float | None = option(None, "Message", "Deliver the messages after this delay.", type=SECONDS)
     group: str | None = option(
