@@ -120,7 +120,7 @@ def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> No
 
     loaded = set(done.stderr.split())
     assert "click" in loaded
-    assert loaded.isdisjoint({"trio_stomp.testing", "trio_stomp.cli.send", "rich.table", "trio"})
+    assert loaded.isdisjoint({"trio_stomp.testing", "trio_stomp.cli.send", "rich.table", "trio", "difflib"})
 
 
 def test_exit_codes_when_documented_then_those_that_these_tests_expect() -> None:
