@@ -143,6 +143,14 @@ def test_context_when_another_broker_is_named_then_its_queues_are_not_those_of_t
     assert "pass --management" in done.stderr
 
 
+def test_context_when_the_url_of_the_environment_has_a_passcode_then_it_is_not_saved(cli: Cli) -> None:
+    assert "guest:guest@" in os.environ["TRIO_STOMP_URL"]
+
+    assert cli("context", "add", "a", "--login", "ann").exit_code == 0
+
+    assert cli("context", "show", "a").stdout == "name: a\nlogin: ann\npasscode: not saved\n"
+
+
 def test_context_when_the_proxy_has_a_passcode_then_it_is_not_shown(cli: Cli) -> None:
     cli("context", "add", "a", "-u", "stomp://a", "--proxy", "socks5://ann:s3cret@p:1080")
 

@@ -24,15 +24,20 @@ from trio_stomp.session import Settings
 __all__ = ["context"]
 
 
+def _is_given(context: click.Context, name: str) -> bool:
+    """Whether an option is on the command line."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def _given(context: click.Context) -> dict[str, object]:
     """Return the options on the command line, as JSON values."""
     found: dict[str, object] = {}
     for parameter in context.command.params:
         name = parameter.name or ""
         value: object = context.params.get(name)
-        is_written = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         # --verbose has no value.
-        if is_written and isinstance(parameter, click.Option) and name not in _OWN and value is not None:
+        is_saved = isinstance(parameter, click.Option) and name not in _OWN and value is not None
+        if is_saved and _is_given(context, name):
             # The command may run in another folder later.
             found[name] = str(value.absolute()) if isinstance(value, Path) else value
     return found
@@ -83,7 +88,7 @@ class Add:
     def start(self, context: click.Context) -> None:
         """Save them."""
         given = self.connection
-        if any(map(holds_passcode, given.url)):
+        if _is_given(context, "url") and any(map(holds_passcode, given.url)):
             why = "the URL contains a passcode, which would be saved readably; leave it out, and add --ask-passcode"
             raise InvalidUsage(why)
         # Refuses what cannot be connected to.
