@@ -73,11 +73,8 @@ class MessageFormat:
     parts: tuple[tuple[bytes, str], ...]
 
     @classmethod
-    def parse(cls, text: str | MessageFormat) -> MessageFormat:
+    def parse(cls, text: str) -> MessageFormat:
         """Read a format string."""
-        # click also converts values that it has converted before.
-        if isinstance(text, MessageFormat):
-            return text
         parts: list[tuple[bytes, str]] = []
         literal, end = "", 0
         for token in _TOKEN.finditer(text):

@@ -149,7 +149,7 @@ def _pair(text: str) -> list[str]:
 
 
 def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple[str, str]:
-    # click also converts defaults and values that it has converted before.
+    # Saved contexts have pairs.
     if isinstance(value, tuple):
         name, text = value
         return name, text

@@ -103,7 +103,7 @@ async def _open_patient_publisher(client: Client, max_in_flight: int, patience: 
 
 def delimiter_of(value: str | bytes) -> bytes:
     """Read a delimiter, with the escapes of format strings, but without fields."""
-    # click also converts values that it has converted before.
+    # click also converts the default.
     if isinstance(value, bytes):
         return value
     (delimiter, _), *more = MessageFormat.parse(value).parts
