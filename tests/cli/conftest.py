@@ -9,11 +9,11 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from tests.cli.processes import PATIENCE, on_terminal
+from tests.cli.processes import PATIENCE, on_pipes, on_terminal, warm_python
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker
 
-__all__ = ["Cli", "bodies", "left", "on_terminal", "publish", "wait_until_left"]
+__all__ = ["Cli", "bodies", "left", "on_pipes", "on_terminal", "publish", "wait_until_left", "warm_python"]
 
 
 class Cli(Protocol):

@@ -5,40 +5,122 @@ from __future__ import annotations
 import os
 import pty
 import select
-import subprocess
 import sys
 import termios
 from collections.abc import Callable, Generator
-from typing import Final, Protocol
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
 
 import pytest
 
-__all__ = ["COMMAND", "PATIENCE", "OnTerminal", "Terminal", "on_terminal"]
+from tests.kit.warm_python import WarmProgram, WarmPython
+
+__all__ = [
+    "COMMAND",
+    "PATIENCE",
+    "OnPipes",
+    "OnTerminal",
+    "Piped",
+    "Terminal",
+    "on_pipes",
+    "on_terminal",
+    "start",
+    "warm_python",
+]
 
 COMMAND: Final = (sys.executable, "-m", "trio_stomp.cli")
 PATIENCE: Final = 60.0
 
-# Makes the terminal the one that prompts read from, and becomes the command.
-AT_A_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "trio_stomp.cli", *sys.argv[1:]])
-"""
+# What most commands import. What receivers need is imported by themselves: pyarrow starts threads.
+IMPORTS: Final = (
+    "trio_stomp",
+    "trio_stomp.testing",
+    *(
+        f"trio_stomp.cli.{name}"
+        for name in ("bench", "broker", "context", "doctor", "move", "ping", "request", "send", "subscribe", "top")
+    ),
+)
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Generator[WarmPython]:
+    """Where commands start from."""
+    with WarmPython(imports=IMPORTS) as started:
+        yield started
+
+
+def start(python: WarmPython, streams: tuple[int, int, int], *arguments: str) -> AbstractContextManager[WarmProgram]:
+    """Start the command with these standard streams, and with the environment variables of now."""
+    environment = {**os.environ, "COLUMNS": "400"}
+    return python.run_on(streams, "-m", "trio_stomp.cli", *arguments, folder=Path.cwd(), environment=environment)
+
+
+class Piped:
+    """A command that writes into pipes."""
+
+    def __init__(self, process: WarmProgram, output: BinaryIO, errors: BinaryIO) -> None:
+        self.process = process
+        self.output = output
+        self.errors = errors
+
+    def finish(self) -> tuple[int, bytes, bytes]:
+        """Wait for its end; returns its status, what was not yet read of its output, and its errors."""
+        read = {self.output: b"", self.errors: b""}
+        unfinished = list(read)
+        while unfinished:
+            ready, _, _ = select.select(unfinished, [], [], PATIENCE)
+            assert ready, read
+            for each in ready:
+                more = os.read(each.fileno(), 65536)
+                read[each] += more
+                if not more:
+                    unfinished.remove(each)
+        return self.process.wait(PATIENCE), read[self.output], read[self.errors]
+
+
+class OnPipes(Protocol):
+    """Runs a command that writes into pipes, or into another file; its standard input is a file, or empty."""
+
+    def __call__(
+        self, *arguments: str, stdin: int | None = None, stdout: int | None = None
+    ) -> AbstractContextManager[Piped]: ...
+
+
+@pytest.fixture
+def on_pipes(warm_python: WarmPython) -> OnPipes:
+    """Run a command that writes into pipes."""
+
+    @contextmanager
+    def run(*arguments: str, stdin: int | None = None, stdout: int | None = None) -> Generator[Piped]:
+        output, writer = os.pipe()
+        errors, error_writer = os.pipe()
+        with (
+            os.fdopen(output, "rb", buffering=0) as reader,
+            os.fdopen(errors, "rb", buffering=0) as error_reader,
+            ExitStack() as started,
+        ):
+            with Path(os.devnull).open("rb") as nothing, ExitStack() as ours:
+                ours.callback(os.close, writer)
+                ours.callback(os.close, error_writer)
+                streams = (
+                    nothing.fileno() if stdin is None else stdin,
+                    writer if stdout is None else stdout,
+                    error_writer,
+                )
+                process = started.enter_context(start(warm_python, streams, *arguments))
+            yield Piped(process, reader, error_reader)
+
+    return run
 
 
 class Terminal:
     """A terminal with a command on it."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, python: WarmPython, *arguments: str) -> None:
         self._master, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", AT_A_TERMINAL, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**os.environ, "COLUMNS": "400"},
-            start_new_session=True,
-        )
+        self._stack = ExitStack()
+        self.process = self._stack.enter_context(start(python, (theirs, theirs, theirs), *arguments))
         os.close(theirs)
         self.shown = b""
 
@@ -86,8 +168,7 @@ class Terminal:
         return True
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        self._stack.close()
         os.close(self._master)
 
 
@@ -98,12 +179,12 @@ class OnTerminal(Protocol):
 
 
 @pytest.fixture
-def on_terminal() -> Generator[OnTerminal]:
-    """Run commands on terminals."""
+def on_terminal(warm_python: WarmPython) -> Generator[OnTerminal]:
+    """Run a command on a terminal."""
     opened: list[Terminal] = []
 
     def run(*arguments: str) -> Terminal:
-        opened.append(Terminal(*arguments))
+        opened.append(Terminal(warm_python, *arguments))
         return opened[-1]
 
     yield run

@@ -1,10 +1,10 @@
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,20 +13,24 @@ from click.testing import CliRunner
 
 import trio_stomp.blocking
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import OnPipes, Piped
 from trio_stomp.cli.command_line import command_line
 
 
-@contextmanager
-def running(*arguments: str) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """A broker in a process of its own, and the line that it says first."""
-    command = [sys.executable, "-m", "trio_stomp.cli", "broker", "--port", "0", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process, process.stdout.readline()
-    finally:
-        process.kill()
-        process.communicate()
+class Running(Protocol):
+    """Runs a broker in a process of its own; gives the line that it says first."""
+
+    def __call__(self, *arguments: str) -> AbstractContextManager[tuple[Piped, str]]: ...
+
+
+@pytest.fixture
+def running(on_pipes: OnPipes) -> Running:
+    @contextmanager
+    def run(*arguments: str) -> Generator[tuple[Piped, str]]:
+        with on_pipes("broker", "--port", "0", *arguments) as piped:
+            yield piped, piped.output.readline().decode()
+
+    return run
 
 
 def port_in(line: str) -> int:
@@ -38,18 +42,20 @@ def send(url: str, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_broker_when_it_listens_then_serves_until_a_signal_ends_it_well(number: signal.Signals) -> None:
-    with running("--heart-beat", "1500ms") as (process, line):
+def test_broker_when_it_listens_then_serves_until_a_signal_ends_it_well(
+    running: Running, number: signal.Signals
+) -> None:
+    with running("--heart-beat", "1500ms") as (piped, line):
         status = send(f"stomp://127.0.0.1:{port_in(line)}")
-        process.send_signal(number)
-        output, errors = process.communicate(timeout=120)
+        piped.process.send_signal(number)
+        ended = piped.finish()
 
     assert line.startswith("listening on stomp://127.0.0.1:")
     assert status == 0
-    assert (process.returncode, output, errors) == (0, "", "")
+    assert ended == (0, b"", b"")
 
 
-def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(tmp_path: Path) -> None:
+def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(running: Running, tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("# who may\n\nann:s3cret:x\n", "utf-8")
     with running("--users", str(users), "--vhost", "orders") as (_, line):
@@ -67,7 +73,7 @@ def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(tmp_path: Path) 
     assert "s3cret" not in line
 
 
-def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> None:
+def test_broker_when_it_has_a_certificate_then_speaks_tls(running: Running, tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "broker.pem")
@@ -79,7 +85,7 @@ def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> Non
     assert (trusted, untrusted) == (0, ExitCode.NOT_CONNECTED)
 
 
-def test_broker_when_it_speaks_websocket_then_says_so_in_its_url() -> None:
+def test_broker_when_it_speaks_websocket_then_says_so_in_its_url(running: Running) -> None:
     with running("--websocket") as (_, line):
         url = line.removeprefix("listening on ").strip()
         status = send(url)
@@ -88,7 +94,7 @@ def test_broker_when_it_speaks_websocket_then_says_so_in_its_url() -> None:
     assert status == 0
 
 
-def test_broker_when_it_listens_at_a_path_then_it_is_its_url(tmp_path: Path) -> None:
+def test_broker_when_it_listens_at_a_path_then_it_is_its_url(running: Running, tmp_path: Path) -> None:
     with running("--unix-socket", str(tmp_path / "broker")) as (_, line):
         status = send(f"stomp+unix://{tmp_path}/broker")
 
@@ -97,7 +103,9 @@ def test_broker_when_it_listens_at_a_path_then_it_is_its_url(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("given", "status"), [((), 403), (("--origin", "http://app.example"), 101)])
-def test_broker_when_a_web_page_connects_then_its_origin_has_to_be_allowed(given: tuple[str, ...], status: int) -> None:
+def test_broker_when_a_web_page_connects_then_its_origin_has_to_be_allowed(
+    running: Running, given: tuple[str, ...], status: int
+) -> None:
     upgrade = (
         b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -188,18 +196,18 @@ def test_broker_when_its_users_cannot_be_read_then_says_why_without_showing_them
     ],
 )
 def test_broker_when_others_can_reach_it_and_all_may_enter_then_warns(
-    arguments: tuple[str, ...], warned: bool, tmp_path: Path
+    running: Running, arguments: tuple[str, ...], warned: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "users").write_text("ann:s3cret\n", "utf-8")
-    with running(*(each.replace("USERS", str(tmp_path / "users")) for each in arguments)) as (process, line):
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=120)
+    with running(*(each.replace("USERS", str(tmp_path / "users")) for each in arguments)) as (piped, line):
+        piped.process.send_signal(signal.SIGTERM)
+        _, _, errors = piped.finish()
 
     assert line.startswith("listening on ")
-    assert ("WARNING" in errors and "--users" in errors) is warned
+    assert (b"WARNING" in errors and b"--users" in errors) is warned
 
 
-def test_broker_when_told_its_limits_then_has_them() -> None:
+def test_broker_when_told_its_limits_then_has_them(running: Running) -> None:
     with running("--max-message-bytes", "10", "--bare-queues") as (_, line):
         url = f"stomp://127.0.0.1:{port_in(line)}"
         short = CliRunner().invoke(command_line, ["send", "-u", url, "bare", "0123456789"])
@@ -209,7 +217,7 @@ def test_broker_when_told_its_limits_then_has_them() -> None:
     assert long.exit_code != 0
 
 
-def test_broker_when_dead_letters_go_nowhere_then_dropped() -> None:
+def test_broker_when_dead_letters_go_nowhere_then_dropped(running: Running) -> None:
     with running("--server", "own/1", "--nack", "dead-letter", "--dead-letter", "") as (_, line):
         with trio_stomp.blocking.connect(f"stomp://127.0.0.1:{port_in(line)}") as client:
             assert client.server == "own/1"

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.processes import Terminal
+from tests.cli.processes import OnTerminal, Terminal
 from trio_stomp.testing import ThreadedBroker
 
 # Sets the title, clears the screen, rings; C1, DEL, CR, text from right to left, and what looks like a line of ours.
@@ -21,11 +21,9 @@ FORGED = "\nFORGED LINE"
 OBEYED = (b"\x1b]0;OWNED", b"\x1b[2J", b"\xc2\x9b", b"\x7f", "\u202e".encode(), "\u2066".encode(), "\u2028".encode())
 
 
-def on_terminal(*arguments: str) -> bytes:
+def written_by(terminal: Terminal) -> bytes:
     """What the command writes to a terminal, standard error included."""
-    terminal = Terminal(*arguments)
     terminal.finish()
-    terminal.close()
     return terminal.shown
 
 
@@ -72,8 +70,10 @@ def queue(stomp_broker_thread: ThreadedBroker) -> str:
 
 
 @pytest.mark.parametrize("layout", [(), ("--headers",), ("--json",), ("--format", r"{header:x-evil}\n")])
-def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: str, layout: tuple[str, ...]) -> None:
-    written = on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, *layout)
+def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(
+    on_terminal: OnTerminal, queue: str, layout: tuple[str, ...]
+) -> None:
+    written = written_by(on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, *layout))
 
     assert_harmless(written)
     if layout:
@@ -81,15 +81,17 @@ def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: 
         assert written.count(b"\nFORGED LINE") == (1 if layout == ("--headers",) else 0)
 
 
-def test_reply_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: str) -> None:
+def test_reply_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(on_terminal: OnTerminal, queue: str) -> None:
     # The request itself comes back as its reply.
-    written = on_terminal("request", "/queue/echo", EVIL, "--reply-to", "/queue/echo", "--url", queue)
+    written = written_by(
+        on_terminal("request", "/queue/echo", EVIL, "--reply-to", "/queue/echo", "--url", queue)
+    )
 
     assert_harmless(written)
 
 
-def test_message_when_raw_is_asked_for_then_the_terminal_gets_it_as_it_is(queue: str) -> None:
-    written = on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, "--raw")
+def test_message_when_raw_is_asked_for_then_the_terminal_gets_it_as_it_is(on_terminal: OnTerminal, queue: str) -> None:
+    written = written_by(on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, "--raw"))
 
     assert b"\x1b]0;OWNED\x07\x1b[2J" in written
 
@@ -118,9 +120,9 @@ def test_message_when_printed_into_a_pipe_then_its_bytes_are_untouched(cli: Cli,
     ],
 )
 def test_command_when_the_broker_says_something_then_nothing_in_it_is_obeyed(
-    evil_broker: str, arguments: tuple[str, ...]
+    on_terminal: OnTerminal, evil_broker: str, arguments: tuple[str, ...]
 ) -> None:
-    written = on_terminal(*arguments, "--url", evil_broker)
+    written = written_by(on_terminal(*arguments, "--url", evil_broker))
 
     assert_harmless(written)
     assert b"\nFORGED LINE" not in written

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import bodies, publish, wait_until_left
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import COMMAND, PATIENCE, OnTerminal
+from tests.cli.processes import COMMAND, PATIENCE, OnPipes, OnTerminal
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, Fault, SwallowReceipts, ThreadedBroker
 from trio_stomp.types import Command
@@ -36,39 +36,43 @@ def stomp_broker_options() -> BrokerOptions:
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 @pytest.mark.parametrize("receipt", [True, False])
 def test_send_when_interrupted_while_it_waits_for_lines_then_says_what_was_sent(
-    stomp_broker_thread: ThreadedBroker, number: signal.Signals, code: ExitCode, receipt: bool
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker, number: signal.Signals, code: ExitCode, receipt: bool
 ) -> None:
     more = () if receipt else ("--no-receipt",)
-    command = [*COMMAND, "send", "/queue/a", "--lines", "-u", stomp_broker_thread.url, *more]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
-        process.stdin.write(b"one\ntwo\nnot a whole li")
-        process.stdin.flush()
+    reader, writer = os.pipe()
+    with (
+        os.fdopen(reader, "rb"),
+        os.fdopen(writer, "wb", buffering=0) as lines,
+        on_pipes("send", "/queue/a", "--lines", "-u", stomp_broker_thread.url, *more, stdin=reader) as piped,
+    ):
+        lines.write(b"one\ntwo\nnot a whole li")
         wait_until_left(stomp_broker_thread, 2)
-        process.send_signal(number)
-        status, errors = process.wait(PATIENCE), process.stderr.read().decode()
+        piped.process.send_signal(number)
+        status, _, errors = piped.finish()
 
-    assert (status, errors) == (
+    assert (status, errors.decode()) == (
         code,
         f"trio-stomp: interrupted; 2 messages sent{', 2 confirmed' if receipt else ', without confirmation'}\n",
     )
     assert bodies(stomp_broker_thread) == [b"one", b"two"]
 
 
-def test_send_when_its_input_was_made_non_blocking_then_waits_for_its_end(stomp_broker_thread: ThreadedBroker) -> None:
+def test_send_when_its_input_was_made_non_blocking_then_waits_for_its_end(
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker
+) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    command = [*COMMAND, "send", "/queue/a", "--lines", "-u", stomp_broker_thread.url]
-    with subprocess.Popen(command, stdin=reader, stderr=subprocess.PIPE) as process, os.fdopen(writer, "wb") as lines:
-        os.close(reader)
+    with (
+        os.fdopen(reader, "rb"),
+        os.fdopen(writer, "wb", buffering=0) as lines,
+        on_pipes("send", "/queue/a", "--lines", "-u", stomp_broker_thread.url, stdin=reader) as piped,
+    ):
         for number in (1, 2):
             lines.write(b"x\n")
-            lines.flush()
             wait_until_left(stomp_broker_thread, number)
         lines.close()
 
-        assert (process.wait(PATIENCE), process.stderr and process.stderr.read()) == (0, b"")
+        assert piped.finish() == (0, b"", b"")
 
 
 def test_send_when_interrupted_at_a_terminal_then_leaves_it_as_it_was(
@@ -93,7 +97,8 @@ def test_passcode_when_the_prompt_is_left_by_a_signal_then_the_terminal_echoes_a
     terminal.wait_for_prompt()
     terminal.type(b"s3cret")
     ctrl_c = partial(terminal.type, b"\x03")
-    terminal.until_it_answers(ctrl_c if number is signal.SIGINT else terminal.process.terminate)
+    sigterm = partial(terminal.process.send_signal, signal.SIGTERM)
+    terminal.until_it_answers(ctrl_c if number is signal.SIGINT else sigterm)
     status = terminal.finish()
 
     assert status == code
@@ -126,34 +131,28 @@ def test_passcode_when_two_connections_need_it_then_asked_for_once(
 
 
 def test_subscribe_when_interrupted_while_it_prints_then_what_is_read_is_acknowledged(
-    stomp_broker_thread: ThreadedBroker,
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker
 ) -> None:
     stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"x" * 1_000_000))
-    command = [*COMMAND, "subscribe", "/queue/a", "-u", stomp_broker_thread.url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdout is not None
+    with on_pipes("subscribe", "/queue/a", "-u", stomp_broker_thread.url) as piped:
         # It writes, and then waits for room in the pipe.
-        first = process.stdout.read(1)
-        process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=PATIENCE)
+        first = piped.output.read(1)
+        piped.process.send_signal(signal.SIGINT)
+        status, rest, errors = piped.finish()
 
-    assert (process.returncode, len(first + rest), errors) == (ExitCode.INTERRUPTED, 1_000_001, b"")
+    assert (status, len(first + rest), errors) == (ExitCode.INTERRUPTED, 1_000_001, b"")
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 0
 
 
 def test_subscribe_when_interrupted_while_its_output_is_not_read_then_ends_all_the_same(
-    stomp_broker_thread: ThreadedBroker,
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker
 ) -> None:
     publish(stomp_broker_thread, "x" * 1_000_000)
-    command = [*COMMAND, "subscribe", "/queue/a", "-u", stomp_broker_thread.url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with on_pipes("subscribe", "/queue/a", "-u", stomp_broker_thread.url) as piped:
         # It writes, and then waits for room in the pipe.
-        process.stdout.read(1)
-        process.send_signal(signal.SIGINT)
-        status, errors = process.wait(PATIENCE), process.stderr.read()
-        process.stdout.close()
+        piped.output.read(1)
+        piped.process.send_signal(signal.SIGINT)
+        status, errors = piped.process.wait(PATIENCE), piped.errors.read()
 
     assert (status, errors) == (ExitCode.INTERRUPTED, b"")
     assert len(bodies(stomp_broker_thread)) == 1
@@ -172,7 +171,7 @@ def test_subscribe_when_interrupted_while_its_output_is_not_read_then_ends_all_t
     ids=["once", "twice"],
 )
 def test_move_when_interrupted_during_a_commit_then_waits_for_it_unless_told_twice_and_counts_it(
-    stomp_broker_thread: ThreadedBroker, receipt: Fault, signals: list[signal.Signals], said: str
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker, receipt: Fault, signals: list[signal.Signals], said: str
 ) -> None:
     def prepare(broker: Broker) -> None:
         broker.faults.plan(receipt)
@@ -180,15 +179,15 @@ def test_move_when_interrupted_during_a_commit_then_waits_for_it_unless_told_twi
             broker.publish("/queue/a", "x")
 
     stomp_broker_thread.call(prepare)
-    command = [*COMMAND, "move", "/queue/a", "/queue/b", "--batch", "3", "-u", stomp_broker_thread.url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    arguments = ("move", "/queue/a", "/queue/b", "--batch", "3", "-u", stomp_broker_thread.url)
+    with on_pipes(*arguments) as piped:
         # The COMMIT has taken effect, and its RECEIPT has not come.
         wait_until_left(stomp_broker_thread, 3, "/queue/b")
         for number in signals:
-            process.send_signal(number)
-        output, errors = process.communicate(timeout=PATIENCE)
+            piped.process.send_signal(number)
+        ended = piped.finish()
 
-    assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, said, "")
+    assert ended == (ExitCode.INTERRUPTED, said.encode(), b"")
     wait_until_left(stomp_broker_thread, 3)
 
 
@@ -263,28 +262,23 @@ PRINTING: list[tuple[str, ...]] = [
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 def test_command_when_the_reader_of_its_output_has_gone_then_ends_quietly(
-    stomp_broker_thread: ThreadedBroker, tmp_path: Path, arguments: tuple[str, ...]
+    on_pipes: OnPipes,
+    stomp_broker_thread: ThreadedBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
 ) -> None:
+    monkeypatch.setenv("TRIO_STOMP_URL", stomp_broker_thread.url)
     publish(stomp_broker_thread, "one")
     if arguments[0] == "spool":
         mark_spool(SpoolLocation.of(str(tmp_path)).open("queue-a", "stream"), "/queue/a")
     spooled = [str(tmp_path) if each == "SPOOL" else each for each in arguments]
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        done = subprocess.run(
-            [*COMMAND, *spooled],
-            stdin=subprocess.DEVNULL,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "TRIO_STOMP_URL": stomp_broker_thread.url},
-            timeout=PATIENCE,
-            check=False,
-        )
-    finally:
-        os.close(writer)
+    with os.fdopen(writer, "wb"), on_pipes(*spooled, stdout=writer) as piped:
+        ended = piped.finish()
 
-    assert (done.returncode, done.stderr) == (ExitCode.PIPE_CLOSED, b"")
+    assert ended == (ExitCode.PIPE_CLOSED, b"", b"")
 
 
 def test_commands_when_compared_with_those_above_then_each_that_prints_is_among_them() -> None:

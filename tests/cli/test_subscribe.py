@@ -1,14 +1,13 @@
 import base64
 import json
 import signal
-import subprocess
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.cli.conftest import Cli, bodies, publish
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import COMMAND, PATIENCE
+from tests.cli.processes import PATIENCE, OnPipes
 from trio_stomp.testing import Broker, ThreadedBroker
 from trio_stomp.types import Command
 
@@ -219,39 +218,31 @@ def test_subscribe_when_the_broker_has_no_acknowledgments_then_ack_auto_goes_wit
     assert (done.exit_code, done.stdout) == (0, "one\n")
 
 
-def start(broker: ThreadedBroker, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*COMMAND, *arguments, "-u", broker.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def test_subscribe_when_interrupted_then_leaves_in_order_and_says_nothing(stomp_broker_thread: ThreadedBroker) -> None:
+def test_subscribe_when_interrupted_then_leaves_in_order_and_says_nothing(
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker
+) -> None:
     publish(stomp_broker_thread, "one")
-    process = start(stomp_broker_thread, "subscribe", "/queue/a")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"one\n"
-    stomp_broker_thread.call(lambda broker: broker.wait_until(lambda: not broker.unacknowledged("/queue/a")))
+    with on_pipes("subscribe", "/queue/a", "-u", stomp_broker_thread.url) as piped:
+        assert piped.output.readline() == b"one\n"
+        stomp_broker_thread.call(lambda broker: broker.wait_until(lambda: not broker.unacknowledged("/queue/a")))
+        piped.process.send_signal(signal.SIGINT)
+        ended = piped.finish()
 
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=PATIENCE)
-
-    assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, b"", b"")
+    assert ended == (ExitCode.INTERRUPTED, b"", b"")
     received = stomp_broker_thread.call(lambda inside: inside.statistics().received)
     assert {command.value: count for command, count in received.items()}["DISCONNECT"] == 1
     assert bodies(stomp_broker_thread) == []
 
 
 def test_subscribe_when_head_has_read_enough_then_ends_quietly_and_loses_nothing(
-    stomp_broker_thread: ThreadedBroker,
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker
 ) -> None:
     publish(stomp_broker_thread, "one")
-    process = start(stomp_broker_thread, "subscribe", "/queue/a")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"one\n"
-    process.stdout.close()
+    with on_pipes("subscribe", "/queue/a", "-u", stomp_broker_thread.url) as piped:
+        assert piped.output.readline() == b"one\n"
+        piped.output.close()
+        publish(stomp_broker_thread, "two")
+        status, errors = piped.process.wait(PATIENCE), piped.errors.read()
 
-    publish(stomp_broker_thread, "two")
-    assert process.stderr is not None
-    errors = process.stderr.read()
-    process.stderr.close()
-
-    assert (process.wait(PATIENCE), errors) == (ExitCode.PIPE_CLOSED, b"")
+    assert (status, errors) == (ExitCode.PIPE_CLOSED, b"")
     assert bodies(stomp_broker_thread) == [b"two"]

@@ -6,13 +6,10 @@ import base64
 import dataclasses
 import fnmatch
 import json
-import os
 import re
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -28,6 +25,7 @@ from rich.cells import cell_len
 import trio_stomp
 from tests.cli.conftest import Cli
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import OnPipes
 from tests.kit.certificates import server_context
 from trio_stomp.cli.management import Management, Queue
 from trio_stomp.cli.saved_contexts import is_array, is_object
@@ -464,7 +462,11 @@ def test_top_when_it_has_no_management_interface_then_shows_a_connection(
     assert json.loads(done.stdout)["phase"] == "connected"
 
 
-def test_top_when_it_watches_then_goes_on_through_an_outage_until_ctrl_c() -> None:
+def test_top_when_it_watches_then_goes_on_through_an_outage_until_ctrl_c(
+    on_pipes: OnPipes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann")
+    monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
     looks = iter(range(1000))
 
     def answer(path: str, content: object) -> tuple[int, object]:
@@ -473,17 +475,12 @@ def test_top_when_it_watches_then_goes_on_through_an_outage_until_ctrl_c() -> No
         return rabbitmq(path, content)
 
     with serving(answer) as site:
-        command = [sys.executable, "-m", "trio_stomp.cli", "top", "--interval", "0.05", "--management", site.url]
-        environment = {**os.environ, "TRIO_STOMP_LOGIN": "ann", "TRIO_STOMP_PASSCODE": "s3cret", "COLUMNS": "200"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
+        with on_pipes("top", "--interval", "0.05", "--management", site.url) as piped:
             seen = b""
             while seen.count(b"2 queues at") < 3:
-                seen += process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            process.stdout.read()
-            status, errors = process.wait(60), process.stderr.read()
+                seen += piped.output.readline()
+            piped.process.send_signal(signal.SIGINT)
+            status, _, errors = piped.finish()
 
     assert (status, errors) == (0, b"")
     assert b"does not answer" in seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -73,3 +74,33 @@ def test_program_when_the_block_is_left_then_it_is_killed_and_the_next_one_runs(
         with python.run("program.py", folder=tmp_path) as program, pytest.raises(TimeoutError):
             program.wait(0.01)
         assert program.status == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such terminals")
+def test_program_when_on_a_terminal_then_it_is_its_own_and_written_to_by_lines(
+    python: WarmPython, tmp_path: Path
+) -> None:
+    import pty  # noqa: PLC0415  # not on Windows
+
+    (tmp_path / "program.py").write_text(
+        "import os, sys\n"
+        "print(sys.stdin.isatty(), os.isatty(os.open('/dev/tty', os.O_RDWR)))\n"
+        "print(os.environ['MINE'], 'HOME' in os.environ)\n"
+        "input()",
+        "utf-8",
+    )
+    ours, theirs = pty.openpty()
+
+    streams = theirs, theirs, theirs
+    with python.run_on(streams, "program.py", folder=tmp_path, environment={"MINE": "1"}) as program:
+        shown = b""
+        while shown.count(b"\n") < 2:
+            shown += os.read(ours, 1000)
+        # Ctrl-C, for those whom it controls.
+        os.write(ours, b"\x03")
+        status = program.wait(60)
+    os.close(ours)
+    os.close(theirs)
+
+    assert shown == b"True True\r\n1 False\r\n"
+    assert status == -signal.SIGINT

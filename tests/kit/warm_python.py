@@ -3,7 +3,8 @@
 A program runs as ``python FILE`` or ``python -m MODULE`` would run it: as ``__main__``, at the top of its process. So
 the interpreter itself decides how it ends: tracebacks, the exit status, death by SIGINT after Ctrl-C, threads that are
 waited for, what is flushed and finalized. The one difference is that its imports find these modules loaded, which is
-most of the work of a short program. Where the system is not Linux, which has all that this takes, each program is
+most of the work of a short program. Its standard streams are opened as Python opens them, on a terminal too, but they
+may not be closed. Where the system is not Linux, which has all that this takes, each program is
 started by itself.
 
 This file is also the program of that first process, so it imports nothing but the standard library.
@@ -25,7 +26,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final, Self, TextIO
 
 __all__ = ["WarmProgram", "WarmPython"]
 
@@ -33,6 +34,16 @@ __all__ = ["WarmProgram", "WarmPython"]
 _MESSAGE_BYTES: Final = 64 * 1024
 
 _FORKS: Final = sys.platform == "linux"
+
+# Makes the terminal the one that prompts read from, and becomes the program.
+_AT_A_TERMINAL: Final = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+# The file descriptors of standard input, output and error output.
+_Streams = tuple[int, int, int]
 
 
 class WarmProgram:
@@ -43,20 +54,22 @@ class WarmProgram:
         status: How it ended, as `subprocess` counts; None until `wait` has returned.
     """
 
-    def __init__(self, pid: int, wait: Callable[[float | None], int], output: IO[bytes], errors: IO[bytes]) -> None:
+    def __init__(self, pid: int, wait: Callable[[float | None], int]) -> None:
         self.pid = pid
         self.status: int | None = None
         self._wait = wait
-        self._output = output
-        self._errors = errors
+        # Where `run` lets it write its standard output and its errors.
+        self.kept: tuple[IO[bytes], IO[bytes]] | None = None
 
     def output(self) -> str:
-        """What it has written to its standard output."""
-        return _text_of(self._output)
+        """What it has written to its standard output, if `run` has started it."""
+        assert self.kept is not None
+        return _text_of(self.kept[0])
 
     def errors(self) -> str:
-        """What it has written to its standard error output."""
-        return _text_of(self._errors)
+        """What it has written to its standard error output, if `run` has started it."""
+        assert self.kept is not None
+        return _text_of(self.kept[1])
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal; nothing happens if it has ended."""
@@ -120,21 +133,42 @@ class WarmPython:
             arguments: The name of its file, or ``-m`` and that of its module, and what comes behind.
             folder: Its working directory.
         """
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            start = self._forked if _FORKS else self._by_itself
-            with start(folder, arguments, output, errors) as program:
-                try:
-                    yield program
-                finally:
-                    program.send_signal(signal.SIGKILL if _FORKS else signal.SIGTERM)
-                    program.wait()
+        with (
+            Path(os.devnull).open("rb") as nothing,
+            tempfile.TemporaryFile() as output,
+            tempfile.TemporaryFile() as errors,
+            self.run_on((nothing.fileno(), output.fileno(), errors.fileno()), *arguments, folder=folder) as program,
+        ):
+            program.kept = output, errors
+            yield program
+
+    @contextmanager
+    def run_on(
+        self, streams: _Streams, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+    ) -> Generator[WarmProgram]:
+        """Start a program whose standard streams are the caller's; it is killed as by `run`.
+
+        Args:
+            streams: Their file descriptors. A terminal becomes the one that controls the program.
+            arguments: As those of `run`.
+            folder: Its working directory.
+            environment: Its environment variables, instead of those of the process that it is forked from.
+        """
+        start = self._forked if _FORKS else self._by_itself
+        with start(streams, arguments, folder, environment) as program:
+            try:
+                yield program
+            finally:
+                program.send_signal(signal.SIGKILL if _FORKS else signal.SIGTERM)
+                program.wait()
 
     @contextmanager
     def _forked(
-        self, folder: Path, arguments: Sequence[str], output: IO[bytes], errors: IO[bytes]
+        self, streams: _Streams, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None
     ) -> Generator[WarmProgram]:
-        order = json.dumps([str(folder), *arguments]).encode()
-        socket.send_fds(self._control, [order], [output.fileno(), errors.fileno()])
+        order = json.dumps([str(folder), None if environment is None else dict(environment), *arguments]).encode()
+        assert len(order) <= _MESSAGE_BYTES
+        socket.send_fds(self._control, [order], streams)
         self._control.settimeout(None)
         started = self._control.recv(_MESSAGE_BYTES)
         if not started:
@@ -145,21 +179,24 @@ class WarmPython:
             return int(self._control.recv(_MESSAGE_BYTES))
 
         try:
-            yield WarmProgram(int(started), wait, output, errors)
+            yield WarmProgram(int(started), wait)
         finally:
             self._control.send(b"reap")
 
     @contextmanager
     def _by_itself(
-        self, folder: Path, arguments: Sequence[str], output: IO[bytes], errors: IO[bytes]
+        self, streams: _Streams, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None
     ) -> Generator[WarmProgram]:
+        is_terminal = os.isatty(streams[0])
+        command = [*self._options, *arguments]
         process = subprocess.Popen(
-            [sys.executable, *self._options, *arguments],
+            [sys.executable, "-c", _AT_A_TERMINAL, *command] if is_terminal else [sys.executable, *command],
             cwd=folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
+            env=self._environment if environment is None else environment,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=is_terminal,
         )
 
         def wait(timeout: float | None) -> int:
@@ -168,7 +205,7 @@ class WarmPython:
             except subprocess.TimeoutExpired as error:
                 raise TimeoutError from error
 
-        yield WarmProgram(process.pid, wait, output, errors)
+        yield WarmProgram(process.pid, wait)
 
 
 def _text_of(file: IO[bytes]) -> str:
@@ -179,19 +216,23 @@ def _text_of(file: IO[bytes]) -> str:
 def _next_program(control: socket.socket) -> list[str]:
     """Serve until the other end is closed; returns in each forked process, with the arguments of its program."""
     while True:
-        order, files, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
+        order, files, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 3)
         if not order:
             sys.exit()
         pid = os.fork()
         if not pid:
             control.close()
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for number, file in enumerate(files, start=1):
+            for number, file in enumerate(files):
                 os.dup2(file, number)
                 os.close(file)
-            arguments: list[str] = json.loads(order)
-            os.chdir(arguments.pop(0))
-            return arguments
+            _open_streams()
+            folder, environment, *arguments = json.loads(order)
+            if environment is not None:
+                os.environ.clear()
+                os.environ.update(environment)
+            os.chdir(folder)
+            return list(map(str, arguments))
         for file in files:
             os.close(file)
         control.send(b"%d" % pid)
@@ -202,6 +243,24 @@ def _next_program(control: socket.socket) -> list[str]:
             control.send(b"%d" % status)
         control.recv(_MESSAGE_BYTES)
         os.waitpid(pid, 0)
+
+
+def _open_streams() -> None:
+    """Open the standard streams anew: how they are buffered depends on what they are."""
+    if os.isatty(0):
+        import fcntl  # noqa: PLC0415  # not on every system
+        import termios  # noqa: PLC0415
+
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        before: TextIO = getattr(sys, f"__{name}__")
+        # The buffer of standard error output is never more than a line.
+        stream = open(  # noqa: SIM115  # it stays open
+            number, mode, 1 if number == 2 else -1, encoding=before.encoding, errors=before.errors, closefd=False
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _run_file(name: str) -> None:
