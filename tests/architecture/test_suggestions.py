@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 
 import click
 import pytest
@@ -32,14 +33,20 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-TEXTS = [(file.path, text) for file in python_files() if file.in_package for text in texts_of(file.tree)]
-PAGES = [
-    (str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-    if "_build" not in path.parts
-]
+@cache
+def texts() -> list[tuple[str, str]]:
+    """All strings of the package, each with its file."""
+    return [(file.path, text) for file in python_files() if file.in_package for text in texts_of(file.tree)]
 
-command_line.load_all()
+
+@cache
+def pages() -> list[tuple[str, str]]:
+    """The texts of all pages, each with its file."""
+    return [
+        (str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+        for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        if "_build" not in path.parts
+    ]
 
 
 def unknown_extras(texts: list[tuple[str, str]]) -> list[str]:
@@ -48,6 +55,7 @@ def unknown_extras(texts: list[tuple[str, str]]) -> list[str]:
 
 
 def unknown_commands(texts: list[tuple[str, str]]) -> list[str]:
+    command_line.load_all()
     found = [(path, name) for path, text in texts for name in COMMAND.findall(text)]
     return [f"{path}: trio-stomp {name}" for path, name in found if name not in command_line.commands]
 
@@ -62,6 +70,7 @@ def commands_of(group: click.Group) -> Iterator[click.Command]:
 
 
 def unknown_options(texts: list[tuple[str, str]]) -> list[str]:
+    command_line.load_all()
     known = {"--help"}
     for command in commands_of(command_line):
         for option in command.params:
@@ -72,17 +81,17 @@ def unknown_options(texts: list[tuple[str, str]]) -> list[str]:
 
 
 def test_extra_when_a_text_suggests_it_then_it_exists() -> None:
-    assert unknown_extras([*TEXTS, *PAGES]) == []
-    assert sum(len(EXTRA.findall(text)) for _, text in TEXTS) >= 6
+    assert unknown_extras([*texts(), *pages()]) == []
+    assert sum(len(EXTRA.findall(text)) for _, text in texts()) >= 6
 
 
 def test_command_when_a_text_suggests_it_then_it_exists() -> None:
-    assert unknown_commands(TEXTS) == []
+    assert unknown_commands(texts()) == []
 
 
 def test_option_when_a_text_of_the_command_suggests_it_then_it_exists() -> None:
     of_the_command = ("trio_stomp/cli/", "trio_stomp/transport/diagnosis.py")
-    assert unknown_options([(path, text) for path, text in TEXTS if path.startswith(of_the_command)]) == []
+    assert unknown_options([(path, text) for path, text in texts() if path.startswith(of_the_command)]) == []
 
 
 @pytest.mark.parametrize(
