@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import random
 import signal
+import time
 from collections.abc import Generator
 
 import pytest
@@ -111,6 +113,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "loops(*names): what tests/kit/loops.py calls on_loops()")
+    if not config.getini("faulthandler_timeout"):
+        config.pluginmanager.register(_Watchdog())
+
+
+class _Watchdog:
+    """Ends the run when a test takes longer than five to six minutes, and shows where it hangs.
+
+    pytest's own ``faulthandler_timeout`` starts a thread for each test, and waits for its end. Where all cores are
+    busy, that takes longer than most tests.
+    """
+
+    _LIMIT = 300.0
+    _STEP = 60.0
+
+    def __init__(self) -> None:
+        # Before pytest captures what is written to it.
+        self._errors = os.fdopen(os.dup(2), "w")
+        self._set_at = -self._STEP
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        now = time.monotonic()
+        if now - self._set_at >= self._STEP:
+            self._set_at = now
+            faulthandler.dump_traceback_later(self._LIMIT + self._STEP, exit=True, file=self._errors)
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        self._errors.close()
 
 
 @pytest.hookimpl(tryfirst=True)
