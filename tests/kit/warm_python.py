@@ -249,7 +249,7 @@ def _open_streams() -> None:
     """Open the standard streams anew: how they are buffered depends on what they are."""
     if os.isatty(0):
         import fcntl  # noqa: PLC0415  # not on every system
-        import termios  # noqa: PLC0415
+        import termios  # noqa: PLC0415  # nor is this
 
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
