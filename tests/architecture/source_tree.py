@@ -76,7 +76,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
             yield from functions(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.ClassDef):
             yield from functions(node, f"{prefix}{node.name}.")
-        else:
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):  # no expression has one
             yield from functions(node, prefix)
 
 
