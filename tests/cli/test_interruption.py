@@ -196,7 +196,7 @@ def test_purge_when_asked_then_removes_only_after_yes(
     on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker, answer: bytes, left: int
 ) -> None:
     publish(stomp_broker_thread, "one")
-    terminal = on_terminal("purge", "/queue/a", "--idle", "0.1", "-u", stomp_broker_thread.url)
+    terminal = on_terminal("purge", "/queue/a", "--idle", "0.5", "-u", stomp_broker_thread.url)
     terminal.wait_for(b"Remove the messages of /queue/a? [y/N]")
     terminal.type(answer)
     status = terminal.finish()

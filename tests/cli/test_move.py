@@ -10,7 +10,7 @@ from trio_stomp.cli.move import origin_of
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
 from trio_stomp.types import Command
 
-MOVE = ("move", "/queue/a", "/queue/b", "--batch", "3", "--prefetch", "5", "--idle", "100ms")
+MOVE = ("move", "/queue/a", "/queue/b", "--batch", "3", "--prefetch", "5", "--idle", "500ms")
 
 
 def fill(broker: ThreadedBroker, count: int) -> None:
@@ -76,7 +76,7 @@ def test_move_when_back_to_the_origin_then_each_to_its_own_and_others_stay(
 
     stomp_broker_thread.call(publish)
 
-    done = cli("move", "/queue/a", "--to-origin", "--idle", "100ms")
+    done = cli("move", "/queue/a", "--to-origin", "--idle", "500ms")
 
     assert done.exit_code == ExitCode.FAILED
     assert done.stdout == "2 messages moved, 1 left in place\n"
@@ -97,7 +97,7 @@ def test_move_when_a_dead_letter_fails_again_then_it_stays_and_the_command_ends(
 
     stomp_broker_thread.call(publish)
 
-    done = cli("move", "/queue/a", "--to-origin", "--idle", "100ms")
+    done = cli("move", "/queue/a", "--to-origin", "--idle", "500ms")
 
     assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "2 messages moved, 1 left in place\n")
     assert "1 message left in the queue: failed again after this command began" in done.stderr
