@@ -36,6 +36,10 @@ PATIENCE: Final = 60.0
 IMPORTS: Final = (
     "trio_stomp",
     "trio_stomp.testing",
+    "trio_stomp.cli.command_line",
+    # What runs them: each would import it when its loop begins.
+    "trio_stomp.runtime._trio",
+    "anyio._backends._trio",
     *(
         f"trio_stomp.cli.{name}"
         for name in ("bench", "broker", "context", "doctor", "move", "ping", "request", "send", "subscribe", "top")
