@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
-import sys
 import textwrap
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import pytest
 import trio
 
 import trio_stomp
+from tests.kit.warm_python import WarmPython
 from trio_stomp.testing import StallReading, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import ConnectionInfo, Phase
 
@@ -28,24 +29,53 @@ url, QUEUE = sys.argv[1:]
 """
 
 
+# What a client imports in each loop.
+IMPORTS: Final = (
+    "asyncio",
+    "trio_stomp.runtime._asyncio",
+    "anyio._backends._asyncio",
+    "trio_stomp.runtime._trio",
+    "anyio._backends._trio",
+)
+
+
 def warning(broker: ThreadedBroker) -> str:
     address = re.escape(broker.url.rpartition("@")[2])
     return rf"the client of stomp://{address}, opened at .*:\d+, was not closed: await its aclose\(\)"
 
 
-def run(
-    broker: ThreadedBroker, program: str, *, options: tuple[str, ...] = ("-W", "always"), status: int = 0
-) -> list[str]:
-    """Run a program whose `url` is the broker's; returns what it prints as errors, once it has ended by itself."""
-    done = subprocess.run(
-        [sys.executable, *options, "-c", HEAD + textwrap.dedent(program), broker.url, QUEUE],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == status, done.stderr
-    return done.stderr.splitlines()
+class Run(Protocol):
+    """Runs a program whose `url` is the broker's; returns what it prints as errors, once it has ended by itself."""
+
+    def __call__(
+        self, broker: ThreadedBroker, program: str, *, options: tuple[str, ...] = ..., status: int = 0
+    ) -> list[str]: ...
+
+
+@pytest.fixture(scope="module")
+def pythons() -> Generator[Callable[[tuple[str, ...]], WarmPython]]:
+    """What programs are forked from: for each set of options a process that has imported what they import."""
+    with ExitStack() as stack:
+
+        @cache
+        def with_options(options: tuple[str, ...]) -> WarmPython:
+            return stack.enter_context(WarmPython(imports=IMPORTS, options=options))
+
+        yield with_options
+
+
+@pytest.fixture
+def run(pythons: Callable[[tuple[str, ...]], WarmPython], tmp_path: Path) -> Run:
+    def run(
+        broker: ThreadedBroker, program: str, *, options: tuple[str, ...] = ("-W", "always"), status: int = 0
+    ) -> list[str]:
+        (tmp_path / "program.py").write_text(HEAD + textwrap.dedent(program), "utf-8")
+        with pythons(options).run("program.py", broker.url, QUEUE, folder=tmp_path) as started:
+            ended = started.wait(60)
+            assert ended == status, started.errors()
+            return started.errors().splitlines()
+
+    return run
 
 
 def unwritten(broker: ThreadedBroker) -> str:
@@ -57,7 +87,7 @@ def bodies(broker: ThreadedBroker) -> list[str]:
     return [message.body.decode() for message in broker.call(lambda inner: inner.messages(QUEUE))]
 
 
-def test_exit_when_a_client_is_open_then_warned_of_and_nothing_else_is_said(broker: ThreadedBroker) -> None:
+def test_exit_when_a_client_is_open_then_warned_of_and_nothing_else_is_said(run: Run, broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
@@ -80,7 +110,7 @@ def test_exit_when_a_client_is_open_then_warned_of_and_nothing_else_is_said(brok
 
 @pytest.mark.parametrize("holder", ["global client", "client = None"])
 def test_exit_when_plain_sends_wait_in_an_open_client_then_they_are_written_and_no_task_of_ours_is_named(
-    broker: ThreadedBroker, holder: str
+    run: Run, broker: ThreadedBroker, holder: str
 ) -> None:
     program = f"""
         async def main():
@@ -101,7 +131,7 @@ def test_exit_when_plain_sends_wait_in_an_open_client_then_they_are_written_and_
 @pytest.mark.parametrize("sizes", ["[30_000_000]", "[30_000_000, 7]"])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop", "trio"])
 def test_client_when_dropped_with_unwritten_bytes_then_the_log_says_how_many(
-    broker: ThreadedBroker, loop: str, sizes: str, holder: str
+    run: Run, broker: ThreadedBroker, loop: str, sizes: str, holder: str
 ) -> None:
     pytest.importorskip(loop)
     broker.call(lambda inner: inner.faults.plan(StallReading(after_bytes=500)))
@@ -127,7 +157,9 @@ def test_client_when_dropped_with_unwritten_bytes_then_the_log_says_how_many(
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
-def test_client_when_dropped_over_a_websocket_with_unwritten_bytes_then_the_log_says_how_many(loop: str) -> None:
+def test_client_when_dropped_over_a_websocket_with_unwritten_bytes_then_the_log_says_how_many(
+    run: Run, loop: str
+) -> None:
     with run_broker_in_thread(websocket=True) as broker:
         broker.call(lambda inner: inner.faults.plan(StallReading(after_bytes=500)))
         said = run(
@@ -148,7 +180,7 @@ def test_client_when_dropped_over_a_websocket_with_unwritten_bytes_then_the_log_
     ]
 
 
-def test_loop_when_closed_with_unwritten_bytes_then_the_log_says_how_many(broker: ThreadedBroker) -> None:
+def test_loop_when_closed_with_unwritten_bytes_then_the_log_says_how_many(run: Run, broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
@@ -188,7 +220,7 @@ def test_open_when_canceled_while_it_begins_then_the_client_is_closed(broker: Th
     assert ended == [None]
 
 
-def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(broker: ThreadedBroker) -> None:
+def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(run: Run, broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
@@ -229,7 +261,7 @@ def test_client_when_its_run_of_trio_has_ended_then_its_connection_is_lost(
     assert not bodies(broker)
 
 
-def test_task_when_it_sends_while_its_loop_ends_then_the_connection_is_lost(broker: ThreadedBroker) -> None:
+def test_task_when_it_sends_while_its_loop_ends_then_the_connection_is_lost(run: Run, broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
@@ -292,7 +324,7 @@ def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broke
     assert __file__ in {frame.filename for frame in opened}
 
 
-def test_client_when_closed_then_not_warned_of(broker: ThreadedBroker) -> None:
+def test_client_when_closed_then_not_warned_of(run: Run, broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
@@ -309,7 +341,9 @@ def test_client_when_closed_then_not_warned_of(broker: ThreadedBroker) -> None:
     assert said == []
 
 
-def test_exit_when_the_loop_of_a_daemon_thread_uses_the_client_then_it_prints_nothing(broker: ThreadedBroker) -> None:
+def test_exit_when_the_loop_of_a_daemon_thread_uses_the_client_then_it_prints_nothing(
+    run: Run, broker: ThreadedBroker
+) -> None:
     said = run(
         broker,
         """
@@ -329,7 +363,9 @@ def test_exit_when_the_loop_of_a_daemon_thread_uses_the_client_then_it_prints_no
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
-def test_client_when_a_forked_process_ends_then_only_the_process_that_opened_it_warns(broker: ThreadedBroker) -> None:
+def test_client_when_a_forked_process_ends_then_only_the_process_that_opened_it_warns(
+    run: Run, broker: ThreadedBroker
+) -> None:
     said = run(
         broker,
         """
@@ -350,6 +386,7 @@ def test_client_when_a_forked_process_ends_then_only_the_process_that_opened_it_
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
 def test_client_when_used_in_a_forked_process_then_runtime_error_and_the_other_process_goes_on(
+    run: Run,
     broker: ThreadedBroker,
 ) -> None:
     said = run(
