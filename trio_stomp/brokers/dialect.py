@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from trio_stomp.brokers.arguments import is_whole, require_bool, require_str
 from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, milliseconds
@@ -52,8 +51,7 @@ def queue_argument_headers(arguments: QueueArguments) -> Pairs:
     return [(name, str(value)) for name, value in given.items() if value is not None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(NamedTuple):
     """The headers of one broker for features beyond STOMP. By default there are none.
 
     Attributes:

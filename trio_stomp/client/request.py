@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
 
@@ -52,8 +51,7 @@ class _Waiting(Protocol):
         """Report that no reply can come."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplySubscription(Generic[V]):
+class ReplySubscription(NamedTuple, Generic[V]):
     """What a reply shows as its subscription: the destination of all replies, with the codec of one question."""
 
     id: str

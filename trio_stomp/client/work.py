@@ -27,7 +27,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from random import random as uniform
-from typing import Final, Generic, cast
+from typing import Final, Generic, NamedTuple, cast
 
 import anyio
 import anyio.abc
@@ -177,8 +177,7 @@ class BlockingReport:
 # --- the pool ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkOptions(Generic[T]):
+class WorkOptions(NamedTuple, Generic[T]):
     """The arguments of `Subscription.work`, which documents them.
 
     Attributes:

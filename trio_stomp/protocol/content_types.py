@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import codecs
 import json
-from dataclasses import dataclass
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["JSON", "charset_of", "is_mime_type", "is_utf_8_text", "json_body", "text_encoding", "text_of"]
 
@@ -38,8 +37,7 @@ _LINEAR: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Encoding:
+class _Encoding(NamedTuple):
     """The encoding of a body according to its content-type.
 
     Attributes:

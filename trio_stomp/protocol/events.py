@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trio_stomp.errors import BrokerError, RemoteProtocolError
 from trio_stomp.protocol.frames import Frame
@@ -23,8 +23,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connected:
+class Connected(NamedTuple):
     """For a client: the session is connected.
 
     Attributes:
@@ -67,8 +66,7 @@ class ReceiptsReceived:
     receipt_ids: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorReceived:
+class ErrorReceived(NamedTuple):
     """For a client: an ERROR.
 
     Attributes:
@@ -86,8 +84,7 @@ class ErrorReceived:
         return BrokerError(message=message, headers=headers, body=self.frame.body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectRequested:
+class ConnectRequested(NamedTuple):
     """For a server: a client wants to connect.
 
     Attributes:
@@ -101,8 +98,7 @@ class ConnectRequested:
     offer: HeartBeatOffer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameReceived:
+class FrameReceived(NamedTuple):
     """For a server: a frame of a connected client, with all required headers.
 
     Attributes:
@@ -112,8 +108,7 @@ class FrameReceived:
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class Violation(NamedTuple):
     """For both: the peer broke the rules. This is the last event of a session.
 
     Attributes:

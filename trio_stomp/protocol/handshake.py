@@ -6,7 +6,7 @@ Spec: "Connecting", "Protocol Negotiation".
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import Command, Frame
@@ -53,8 +53,7 @@ def _check(frame: Frame, version: Version) -> None:
         raise RemoteProtocolError(f"{what} has a CR inside a header line")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerInfo:
+class ServerInfo(NamedTuple):
     """The ``server`` header of CONNECTED, parsed.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 
@@ -18,8 +18,7 @@ __all__ = ["NO_HEART_BEAT", "HeartBeatOffer", "HeartBeatTerms"]
 _OFFER: Final = re.compile(r" *([0-9]{1,18}) *, *([0-9]{1,18}) *")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartBeatOffer:
+class HeartBeatOffer(NamedTuple):
     """The ``heart-beat`` header of one side, in milliseconds.
 
     Attributes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Tolerances"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerances:
+class Tolerances(NamedTuple):
     """Named leniencies of the decoder; all are off by default, and a broker's profile switches on what it needs.
 
     Attributes:

@@ -20,8 +20,7 @@ import logging
 import ssl
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -152,8 +151,7 @@ class Owner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(NamedTuple):
     """A subscription that was left.
 
     Attributes:
@@ -167,8 +165,7 @@ class Left:
     acknowledges: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LeftLater:
+class LeftLater(NamedTuple):
     """A subscription that is left when transactions have ended.
 
     Attributes:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
 from math import inf
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import anyio
 
@@ -63,8 +62,7 @@ _CHUNK_BYTES: Final = 16 * 1024
 _Carrier = Callable[[], Awaitable[ByteStream]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(NamedTuple):
     """A stream to a broker after CONNECT and CONNECTED.
 
     Attributes:

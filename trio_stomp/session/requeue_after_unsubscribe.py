@@ -32,7 +32,6 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -92,7 +91,7 @@ class RequeueAfterUnsubscribe(Unsubscribing):
         """Send UNSUBSCRIBE and refuse what the subscription holds so that it is requeued."""
         protocol = connection.protocol
         # Reading a message from a stream does not remove it.
-        left = replace(left, acknowledges=left.acknowledges and not reads_stream(left.headers))
+        left = left._replace(acknowledges=left.acknowledges and not reads_stream(left.headers))
         self.remember(subscription_id, left)
         refusable = [each for each in held if connection.profile.nack(each, None) is not NackMeaning.IMPOSSIBLE]
         if not (refusable and left.acknowledges and connection.takes_frames) or protocol.version is Version.V1_0:
@@ -107,7 +106,7 @@ class RequeueAfterUnsubscribe(Unsubscribing):
 
     def deleted(self, subscription_id: str, left: Left) -> None:
         """Remember that late deliveries of the subscription need no requeuing: their queue is gone."""
-        self.remember(subscription_id, replace(left, acknowledges=False))
+        self.remember(subscription_id, left._replace(acknowledges=False))
 
     def remember(self, subscription_id: str, left: Left) -> None:
         """Remember a subscription whose late deliveries may still come."""

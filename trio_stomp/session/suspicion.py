@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trio_stomp.errors import PoisonMessage, PoisonSubscription, StompError
 from trio_stomp.runtime import current_time
@@ -54,8 +53,7 @@ _PAUSE_SECONDS: Final = 0.1
 _LONGER: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Sending:
+class _Sending(NamedTuple):
     """A message that is sent again.
 
     Attributes:

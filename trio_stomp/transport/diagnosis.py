@@ -8,8 +8,7 @@ and, where one is known, a hint what to try next.
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from trio_stomp.brokers import is_authentication_refusal, is_final_refusal, is_vhost_refusal
 from trio_stomp.errors import BrokerError
@@ -278,8 +277,7 @@ def connect_refused(error: BrokerError) -> StepFailed:
 # --- the same for other users --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Wording:
+class _Wording(NamedTuple):
     """Advice in three forms.
 
     Attributes:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio
 
@@ -23,8 +22,7 @@ __all__ = ["Address", "failure_of_all", "look_up", "open_tcp", "tcp_failure"]
 _NEXT_SECONDS: Final = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """One address of a host.
 
     Attributes:

@@ -6,7 +6,7 @@ import enum
 import ipaddress
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from trio_stomp.errors import LocalProtocolError
@@ -30,8 +30,7 @@ class Transport(enum.Enum):
     STREAM = "stream"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scheme:
+class _Scheme(NamedTuple):
     transport: Transport
     tls: bool = False
     port: int = 0
