@@ -29,7 +29,6 @@ _CONTROLS: Final = _escaped(
         *range(0x7F, 0xA0),  # DEL and C1, which includes the control sequence introducer
         *(0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # change the direction of text
         *(0x2028, 0x2029),  # line and paragraph separators
-        *range(0xD800, 0xE000),  # surrogates represent invalid UTF-8, and cannot be encoded
     ]
 )
 _CONTROLS_AND_ENDS: Final = {**_CONTROLS, ord("\n"): "\\n", ord("\t"): "\\t"}
@@ -37,12 +36,17 @@ _CONTROLS_AND_ENDS: Final = {**_CONTROLS, ord("\n"): "\\n", ord("\t"): "\\t"}
 
 def harmless(text: str) -> str:
     """Escape control characters; keep line feeds and tabs."""
-    return text.translate(_CONTROLS)
+    return _without_surrogates(text.translate(_CONTROLS))
 
 
 def one_line(text: str) -> str:
     """Escape control characters, line feeds and tabs, so that the text stays on one line."""
-    return text.translate(_CONTROLS_AND_ENDS)
+    return _without_surrogates(text.translate(_CONTROLS_AND_ENDS))
+
+
+def _without_surrogates(text: str) -> str:
+    # They represent invalid UTF-8, and cannot be encoded. A table of all 2048 would take 0.7 ms of each start.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def safe_str(value: object) -> str:
