@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 # A few more than there are. Before you raise it, look whether each program needs the new ones.
-MOST_MODULES = 130
+MOST_MODULES = 125
 CONNECT = """
     async def main():
         try:
@@ -35,7 +35,8 @@ def test_import_when_nothing_else_is_imported_then_no_event_loop_is() -> None:
     loaded = modules_after("import trio_stomp")
 
     assert loaded.isdisjoint({"trio", "asyncio"})
-    assert loaded.isdisjoint({"difflib", "hashlib", "html", "http", "pathlib", "tempfile", "wsproto", "h11"})
+    assert loaded.isdisjoint({"difflib", "hashlib", "html", "http", "pathlib", "tempfile"})
+    assert loaded.isdisjoint({"random", "wsproto", "h11"})
 
 
 def test_import_when_counted_then_loads_few_modules_beside_the_event_loop() -> None:

@@ -26,7 +26,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from random import random as uniform
 from typing import Final, Generic, NamedTuple, cast
 
 import anyio
@@ -40,7 +39,7 @@ from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, Sto
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
-from trio_stomp.session import Message, Settlement, add_note, check_delays, full_jitter, tracker_of
+from trio_stomp.session import Message, Settlement, add_note, check_delays, full_jitter, tracker_of, uniform
 
 __all__ = [
     "Around",

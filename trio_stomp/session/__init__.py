@@ -47,6 +47,7 @@ from trio_stomp.session.settings import (
     Settings,
     check_delays,
     full_jitter,
+    uniform,
 )
 from trio_stomp.session.spool import CHUNK_BYTES
 from trio_stomp.session.state import ConnectionState, DisconnectResult, Phase, StateChanges
@@ -135,4 +136,5 @@ __all__ = [
     "supervise",
     "tracker_of",
     "unconfirmed",
+    "uniform",
 ]

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from random import random as uniform
 from typing import Final, TypedDict, cast
 
 from trio_stomp.brokers import (
@@ -42,9 +41,17 @@ __all__ = [
     "Settings",
     "check_delays",
     "full_jitter",
+    "uniform",
 ]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
+
+
+def uniform() -> float:
+    """Return a random number from 0 to 1."""
+    from random import random  # noqa: PLC0415  # needed when a connection is lost, or a handler fails
+
+    return random()  # noqa: S311  # for delays
 
 
 def full_jitter(random: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
