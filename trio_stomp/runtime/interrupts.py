@@ -20,7 +20,6 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
@@ -182,9 +181,9 @@ def _protect_with_inner(code: CodeType) -> None:
             _protect_with_inner(constant)
 
 
-@dataclass
 class _WithCode:
-    __code__: CodeType
+    def __init__(self, code: CodeType) -> None:
+        self.__code__ = code
 
 
 def _functions_of(module: ModuleType) -> Iterator[FunctionType]:

@@ -16,7 +16,8 @@ __all__ = ["Dial", "TransportOptions"]
 Dial = Callable[[Endpoint], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Never created itself: what derives from it has methods of its own, for these fields too.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class TransportOptions:
     """How to open the stream to a host.
 
