@@ -70,7 +70,7 @@ class Proxy:
         Raises:
             LocalProtocolError: Not a valid proxy URL. The message never shows the URL, which may hold a passcode.
         """
-        parts = UrlParts.of(url, "proxy URL", _EXPECTED)
+        parts = UrlParts(url, "proxy URL", _EXPECTED)
         if parts.scheme not in _SCHEMES:
             raise LocalProtocolError(f"the proxy URL has scheme {parts.scheme!r}; {_EXPECTED}")
         # Proxies have no default port.

@@ -73,11 +73,15 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UrlParts:
     """The parts of the URL of a broker or proxy, each checked.
 
     Errors never quote the URL, which may hold a passcode; they name the part that is wrong.
+
+    Args:
+        url: The URL.
+        what: Its name in errors, such as "broker URL".
+        expected: What it should look like.
 
     Attributes:
         scheme: In lower case.
@@ -88,31 +92,12 @@ class UrlParts:
         path: As written.
         query: As written.
         has_fragment: Whether it has a ``#`` part.
-        what: The name of the URL in errors.
+
+    Raises:
+        LocalProtocolError: It is not a URL, or a part of it is invalid.
     """
 
-    scheme: str
-    host: str
-    port: int | None
-    login: str | None
-    passcode: str | None = field(repr=False)
-    path: str
-    query: str = field(repr=False)
-    has_fragment: bool
-    what: str
-
-    @classmethod
-    def of(cls, url: object, what: str, expected: str) -> UrlParts:
-        """Split a URL.
-
-        Args:
-            url: The URL.
-            what: Its name in errors, such as "broker URL".
-            expected: What it should look like.
-
-        Raises:
-            LocalProtocolError: It is not a URL, or a part of it is invalid.
-        """
+    def __init__(self, url: object, what: str, expected: str) -> None:
         if not isinstance(url, str):
             raise LocalProtocolError(f"the {what} must be a str, got {type(url).__name__}; {expected}")
         for position, character in enumerate(url):
@@ -140,17 +125,15 @@ class UrlParts:
             )
             raise LocalProtocolError(msg)
         is_literal = parts.netloc.rpartition("@")[2].startswith("[")
-        return cls(
-            scheme=parts.scheme,
-            host=_host(parts.hostname or "", what, is_literal=is_literal),
-            port=port,
-            login=None if parts.username is None else _decoded(parts.username, "user", what),
-            passcode=None if parts.password is None else _decoded(parts.password, "passcode", what),
-            path=parts.path,
-            query=parts.query,
-            has_fragment=bool(parts.fragment),
-            what=what,
-        )
+        self.scheme = parts.scheme
+        self.host = _host(parts.hostname or "", what, is_literal=is_literal)
+        self.port = port
+        self.login = None if parts.username is None else _decoded(parts.username, "user", what)
+        self.passcode = None if parts.password is None else _decoded(parts.password, "passcode", what)
+        self.path = parts.path
+        self.query = parts.query
+        self.has_fragment = bool(parts.fragment)
+        self._what = what
 
     @property
     def decoded_path(self) -> str:
@@ -159,7 +142,7 @@ class UrlParts:
         Raises:
             LocalProtocolError: It has a broken escape.
         """
-        return _decoded(self.path, "path", self.what)
+        return _decoded(self.path, "path", self._what)
 
 
 def _part_at(url: str, position: int) -> str:
@@ -242,7 +225,7 @@ class Endpoint:
         """
         if isinstance(url, str):
             _refuse_other_forms(url)
-        parts = UrlParts.of(url, "broker URL", _EXPECTED)
+        parts = UrlParts(url, "broker URL", _EXPECTED)
         scheme = _SCHEMES.get(parts.scheme)
         if not parts.scheme:
             msg = f"the broker URL has no scheme; put stomp:// before the host, or stomps:// for TLS; {_EXPECTED}"
