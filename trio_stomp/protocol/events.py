@@ -98,7 +98,8 @@ class ConnectRequested(NamedTuple):
     offer: HeartBeatOffer
 
 
-class FrameReceived(NamedTuple):
+@read_only
+class FrameReceived:
     """For a server: a frame of a connected client, with all required headers.
 
     Attributes:
