@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import re
 import textwrap
@@ -17,6 +19,7 @@ import pytest
 import trio
 
 import trio_stomp
+from tests.kit.on_asyncio import run_on_asyncio
 from tests.kit.warm_python import WarmPython
 from trio_stomp.testing import StallReading, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import ConnectionInfo, Phase
@@ -289,19 +292,57 @@ def test_task_when_it_sends_while_its_loop_ends_then_the_connection_is_lost(run:
 
 
 @pytest.mark.parametrize("reconnect", [False, True])
+@pytest.mark.parametrize("sends", [False, True])
 def test_block_when_the_program_has_canceled_all_tasks_then_it_says_that_the_connection_is_lost(
-    broker: ThreadedBroker, *, reconnect: bool
+    broker: ThreadedBroker, *, sends: bool, reconnect: bool
 ) -> None:
     async def main() -> None:
-        async with trio_stomp.connect(broker.url, reconnect=reconnect) as client:
-            await client.send(QUEUE, b"x", receipt=True)
+        async with trio_stomp.connect(broker.url, reconnect=reconnect, disconnect_timeout=600) as client:
+            if sends:
+                await client.send(QUEUE, b"x", receipt=True)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.wait(others)
 
     with pytest.raises(trio_stomp.ConnectionLost, match="its task in the background was canceled"):
-        asyncio.run(main())
+        run_on_asyncio(main)
+
+
+@pytest.mark.parametrize("with_its_own", [False, True])
+@pytest.mark.parametrize("opens", [False, True])
+def test_connect_when_the_task_in_the_background_is_canceled_before_it_begins_then_nothing_hangs_or_is_left_open(
+    broker: ThreadedBroker, *, opens: bool, with_its_own: bool
+) -> None:
+    canceled: list[str] = []
+
+    class Canceling(trio_stomp.Hooks):
+        def connected(self, peer: ConnectionInfo) -> None:
+            own = asyncio.current_task()
+            asyncio.get_running_loop().call_soon(self.cancel, own)
+
+        def cancel(self, own: asyncio.Task[object] | None) -> None:
+            for task in asyncio.all_tasks():
+                if with_its_own or task is not own:
+                    canceled.append(task.get_name())
+                    task.cancel()
+
+    async def use() -> None:
+        if opens:
+            client = await trio_stomp.open(broker.url, hooks=Canceling(), disconnect_timeout=600)
+            await client.send(QUEUE, b"x", receipt=True)
+            await client.aclose()
+        else:
+            async with trio_stomp.connect(broker.url, hooks=Canceling(), disconnect_timeout=600) as client:
+                await client.send(QUEUE, b"x", receipt=True)
+
+    with pytest.raises(asyncio.CancelledError) if with_its_own else contextlib.nullcontext():
+        run_on_asyncio(use)
+    gc.collect()
+
+    assert "trio_stomp connection" in canceled
+    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().open_connections == 0))
+    assert bodies(broker) == ([] if with_its_own else ["x"])
 
 
 def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:

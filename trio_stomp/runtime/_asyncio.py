@@ -47,9 +47,6 @@ _log: Final = logging.getLogger("trio_stomp")
 # Above this, the loop stops reading until the reader has taken what is here.
 _MOST_UNREAD_BYTES: Final = 64 * 1024
 
-# Passes of the loop in which a function begins, and then the tasks that it starts at once.
-_PASSES_TO_BEGIN: Final = 2
-
 
 class Waiter:
     """One task that waits to be woken."""
@@ -145,22 +142,44 @@ class Background:
     """Runs a function, which never raises, beside a block; it is canceled and awaited when the block ends.
 
     It runs in a task of its own, so that the block may be entered in one task and left in another, or never.
+
+    A program may cancel all tasks, and a loop that ends does. One that has not begun then runs nothing, not even its
+    cleanup, and if it is one of anyio's, Python warns of a coroutine that was never awaited. So the function, and the
+    tasks that it starts at once, have begun when the block is entered.
     """
 
     def __init__(self, function: Callable[[], Awaitable[None]]) -> None:
         self._function = function
         self._scope = anyio.CancelScope()
+        self._has_begun = False
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="trio_stomp connection")
 
     async def _run(self) -> None:
+        self._has_begun = True
         # Unlike a canceled task, a canceled scope lets the function come to its first await, and so to its cleanup.
         with self._scope:
             await self._function()
 
     async def __aenter__(self) -> Stop:
-        """Begin."""
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._run(), name="trio_stomp connection")
-        return partial(_cancel_soon, loop, self._scope)
+        """Begin.
+
+        Cancellation: the function is canceled and awaited.
+        """
+        self._start()
+        is_entered = False
+        try:
+            while not self._has_begun:
+                if self._task.done():
+                    self._start()
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the tasks that it starts at once
+            is_entered = True
+        finally:
+            if not is_entered:
+                await self.__aexit__(asyncio.CancelledError)  # noqa: ASYNC102  # it shields itself
+        return partial(_cancel_soon, asyncio.get_running_loop(), self._scope)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Cancel the function, and wait for its end.
@@ -169,6 +188,10 @@ class Background:
         """
         self._scope.cancel()
         canceled = await _until_done(self._task)  # noqa: ASYNC102  # it ends by itself
+        if not self._has_begun:
+            # The task itself was canceled: let the function come to its cleanup in another one.
+            self._start()
+            canceled = await _until_done(self._task) or canceled  # noqa: ASYNC102  # as above
         if kind is None and canceled is not None:
             raise canceled
 
@@ -184,34 +207,7 @@ async def _until_done(task: asyncio.Task[T]) -> asyncio.CancelledError | None:
     return canceled
 
 
-background = Background
-
-
-class Detached(Background):
-    """`background` for a block that is entered in one task and may be left in another, or never.
-
-    A loop may end without leaving the block, and cancels all tasks. One of anyio's that has not begun then leaves a
-    coroutine that was never awaited, of which Python warns. So all of them have begun when the block is entered.
-    """
-
-    async def __aenter__(self) -> Stop:
-        """Begin.
-
-        Cancellation: the function is canceled and awaited.
-        """
-        stop = await super().__aenter__()
-        has_begun = False
-        try:
-            for _ in range(_PASSES_TO_BEGIN):
-                await asyncio.sleep(0)
-            has_begun = True
-        finally:
-            if not has_begun:
-                await self.__aexit__(asyncio.CancelledError)  # noqa: ASYNC102  # it shields itself
-        return stop
-
-
-detached = Detached
+background = detached = Background
 
 
 def _cancel_soon(loop: asyncio.AbstractEventLoop, scope: anyio.CancelScope) -> bool:
@@ -232,13 +228,11 @@ class BackgroundNursery:
     def __init__(self) -> None:
         self._background = Background(self._run)
         self._group: anyio.abc.TaskGroup | None = None
-        self._opened = asyncio.Event()
         self._failure: BaseExceptionGroup[BaseException] | None = None
 
     async def _run(self) -> None:
         try:
             async with anyio.create_task_group() as self._group:
-                self._opened.set()
                 await anyio.sleep_forever()
         except* Exception as failure:  # noqa: BLE001  # raised when the block ends
             self._failure = failure
@@ -253,13 +247,6 @@ class BackgroundNursery:
     async def __aenter__(self) -> Nursery:
         """Begin."""
         await self._background.__aenter__()
-        is_open = False
-        try:
-            await self._opened.wait()
-            is_open = True
-        finally:
-            if not is_open:
-                await self._background.__aexit__(asyncio.CancelledError)  # noqa: ASYNC102  # it shields itself
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, own: BaseException | None, *_: object) -> None:
