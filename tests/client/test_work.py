@@ -413,6 +413,33 @@ async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(broker: Bro
     assert left(broker) == 1
 
 
+async def test_work_when_the_function_returns_where_the_message_came_from_then_refused_and_the_message_stays(
+    broker: Broker,
+) -> None:
+    said = r"what the function of dead_letter= returns must not be what the subscription reads, got '/queue/jobs'"
+    handle = Handler("poison")
+    async with jobs(broker, "poison", seconds=60) as subscription:
+        with pytest.raises(LocalProtocolError, match=said):
+            await subscription.work(handle, retry=ONCE, dead_letter=lambda message: message.destination)
+    assert handle.handled == ["poison"]
+    assert left(broker) == 1
+
+
+@pytest.mark.parametrize(
+    "dead_letter",
+    ["/topic/jobs.7", lambda message: message.destination, lambda message: message.subscription.destination],
+)
+async def test_work_when_a_dead_letter_would_come_back_through_a_pattern_then_refused(
+    client: Client, dead_letter: str | Callable[[Message], str]
+) -> None:
+    handle = Handler("poison")
+    async with client.subscribe("/topic/jobs.*") as subscription:
+        await client.send("/topic/jobs.7", "poison")
+        with trio.fail_after(60), pytest.raises(LocalProtocolError, match="would come back without end"):
+            await subscription.work(handle, retry=ONCE, dead_letter=dead_letter)
+    assert handle.handled == ["poison"]
+
+
 async def test_work_when_a_handler_blocks_then_its_name_is_reported_unless_turned_off(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -341,8 +341,8 @@ class Subscription(Generic[T_co]):
             ConnectionLost: The connection ended for good.
             SubscriptionOverflow: The pool did not keep up.
             BrokerError: The broker ended the subscription, or refused a dead letter.
-            LocalProtocolError: An argument is invalid, the subscription is in auto mode, or messages that it has
-                fetched for an iteration are left over.
+            LocalProtocolError: An argument is invalid, the subscription is in auto mode, messages that it has fetched
+                for an iteration are left over, or `dead_letter` sends a message back to where it came from.
             TypeError: The handler is async.
             OperationTimeout: The `timeout` was reached, and the pool has ended.
             Exception: A handler failed for good, and there is nowhere to put its message.

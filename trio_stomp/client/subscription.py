@@ -383,7 +383,8 @@ class Subscription(Generic[T_co]):
             SubscriptionOverflow: The pool did not keep up.
             BrokerError: The broker ended the subscription, or refused a dead letter; a note names its message.
             PoisonMessage: The broker has closed the connection without an ERROR each time that it got a dead letter.
-            LocalProtocolError: An argument is invalid, or the ack mode is not ``client-individual``.
+            LocalProtocolError: An argument is invalid, the ack mode is not ``client-individual``, or `dead_letter`
+                sends a message back to where it came from.
             TypeError: The handler is not async.
             OperationTimeout: The `timeout` was reached, and the pool has ended.
             Exception: A handler failed for good, and there is no dead-letter destination.

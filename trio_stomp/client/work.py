@@ -214,14 +214,19 @@ def check_work(
     require(retry is None or isinstance(retry, Retry), "retry", "a Retry, such as Retry(attempts=3)", retry)
     is_valid = dead_letter is None or (dead_letter != "" if isinstance(dead_letter, str) else is_plain(dead_letter))
     require(is_valid, "dead_letter", f"a destination, or {function}", dead_letter)
-    if dead_letter == destination:
-        raise LocalProtocolError(
-            f"dead_letter must not be what the subscription reads, got {destination!r}: a message that fails would "
-            "come back without end"
-        )
+    _require_elsewhere("dead_letter", dead_letter, destination)
     expected = "a list of functions of the message that return context managers"
     require(_are_functions(around), "around", expected, around)
     require_seconds("drain_timeout", drain_timeout)
+
+
+def _require_elsewhere(name: str, dead_letter: object, *read: str) -> None:
+    """Refuse a dead-letter destination whose messages the pool itself would get."""
+    if dead_letter in read:
+        raise LocalProtocolError(
+            f"{name} must not be what the subscription reads, got {dead_letter!r}: a message that fails would come "
+            "back without end"
+        )
 
 
 def _are_functions(value: object) -> bool:
@@ -502,8 +507,11 @@ class _Pool(Generic[T]):
         tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         self._log(logging.WARNING, f"handler %s failed for good on message %r after {tried}: %s", job, error)
         if chosen is not None:
+            name = "dead_letter" if isinstance(chosen, str) else "what the function of dead_letter= returns"
             destination = chosen if isinstance(chosen, str) else called(chosen, message)
-            require_destination(destination, "what the function of dead_letter= returns")
+            require_destination(destination, name)
+            # A pattern reads destinations that do not equal it.
+            _require_elsewhere(name, destination, message.destination, message.subscription.destination)
             await self._letters.send(message, destination, error, attempts)
         elif tracker_of(message).dead_letters(message):
             try:
