@@ -114,3 +114,27 @@ async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason
                 async with client.subscribe("/queue/a", ack="auto"):
                     await client.send("/queue/a", b"")
                     await trio.sleep(60)
+
+
+@pytest.mark.parametrize("reconnect", [None, RECONNECT])
+@pytest.mark.parametrize("explicitly", [False, True])
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+async def test_leaving_when_an_error_names_the_disconnect_then_broker_error(
+    reconnect: Reconnect | None, version: str, *, explicitly: bool
+) -> None:
+    async def serve(stream: trio.abc.Stream, _number: int) -> None:
+        peer = Peer(stream, PeerOptions())
+
+        def refuse(disconnect: Frame) -> None:
+            peer.error("not now", [("receipt-id", disconnect.headers["receipt"])])
+
+        peer.on[Command.DISCONNECT] = refuse
+        await peer.serve()
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(BrokerError, match="not now"):
+            async with reconnecting(RawHost(serve, nursery), reconnect=reconnect, versions=[version]) as client:
+                if explicitly:
+                    await client.disconnect()
+                    pytest.fail("nothing was raised")
+        nursery.cancel_scope.cancel()

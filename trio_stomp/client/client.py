@@ -557,7 +557,7 @@ class Client:
 
         Raises:
             ConnectionLost: The connection was lost, or not everything was written within ``disconnect_timeout``.
-            BrokerError: The broker has refused a message that was sent without a receipt.
+            BrokerError: The broker has refused DISCONNECT, or a message that was sent without a receipt.
             OperationTimeout: The `timeout` was reached first. Nothing more can be sent.
 
         Cancellation: the connection is closed at once when `connect` is left. The same is true at the `timeout`.
@@ -583,7 +583,7 @@ class Client:
         Raises:
             ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
                 ``disconnect_timeout``.
-            BrokerError: The broker has refused a message that was sent without a receipt.
+            BrokerError: The broker has refused DISCONNECT, or a message that was sent without a receipt.
             OperationTimeout: The `timeout` was reached first.
 
         Cancellation: the connection is closed at once. The same is true at the `timeout`.

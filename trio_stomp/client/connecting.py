@@ -148,8 +148,8 @@ def connect(
         AuthenticationError: A broker refused the credentials.
         ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that. With
             ``reconnect=``, only if it was lost for good.
-        BrokerError: On leaving: the broker has refused a message that was sent without a receipt, and no call in the
-            block has raised that.
+        BrokerError: On leaving: the broker has refused DISCONNECT, or a message that was sent without a receipt, and no
+            call in the block has raised that.
         LocalProtocolError: Invalid option.
         RuntimeError: No event loop runs here.
 
@@ -253,7 +253,7 @@ async def connect_stream(  # noqa: D417  # the decorator adds the others
     Raises:
         ConnectError: The broker did not accept the CONNECT.
         ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that.
-        BrokerError: On leaving: the broker has refused a message that was sent without a receipt, as with `connect`.
+        BrokerError: On leaving: the broker has refused DISCONNECT or a message, as with `connect`.
         LocalProtocolError: Invalid option.
         RuntimeError: No event loop runs here.
 

@@ -642,16 +642,18 @@ class Connection:
         Raises:
             ConnectionLost: Without ``reconnect=``: the connection was lost before DISCONNECT was sent. Or bytes were
                 unwritten at the deadline.
+            BrokerError: The broker refused DISCONNECT.
 
         Cancellation: the connection stays as it is; the caller closes it.
         """
         outcome = DisconnectResult.TIMEOUT
+        refusal: StompError | None = None
         with move_on_at(deadline):
             # RabbitMQ drops the receipts that are outstanding at a DISCONNECT.
             await self.receipts.wait_none()
             await self._read_all()
             if self.failure is None:
-                outcome = await self._disconnect()
+                outcome, refusal = await self._disconnect()
             elif self.settings.reconnect is None:
                 raise self.raisable(self.failure)
             else:
@@ -665,6 +667,8 @@ class Connection:
         if outcome is DisconnectResult.TIMEOUT:
             logger.warning("%s did not confirm DISCONNECT within %g s", self.link.endpoint, seconds)
         self.fail(self.ending)
+        if refusal is not None:
+            raise self.raisable(refusal)
         return outcome
 
     async def _read_all(self) -> None:
@@ -686,7 +690,8 @@ class Connection:
         for _ in range(_PASSES_PER_READ):
             await anyio.lowlevel.checkpoint()
 
-    async def _disconnect(self) -> DisconnectResult:
+    async def _disconnect(self) -> tuple[DisconnectResult, StompError | None]:
+        """Send DISCONNECT; return how it ended, and the ERROR that names it, if one came."""
         with self.receipts.expected() as receipt:
             self._session.enter(Step.DISCONNECT)
             self.post(self.protocol.disconnect(receipt.id))
@@ -694,7 +699,8 @@ class Connection:
             if error is not None and not isinstance(error, BrokerError):
                 # Row 1x-DISC-6: the link may end in any way before the RECEIPT has come through.
                 mark_raised(error)
-            return DisconnectResult.RECEIPT if error is None else DisconnectResult.CLOSED
+            result = DisconnectResult.RECEIPT if error is None else DisconnectResult.CLOSED
+            return result, error if receipt.was_refused else None
 
     def fail(self, failure: StompError, *, attributed: bool = False) -> None:
         """End the connection, once: every task that waits on it is woken with `failure`.

@@ -452,7 +452,7 @@ class Session:
         Raises:
             ConnectionLost: Without ``reconnect=``: the connection was lost before DISCONNECT was sent. With it: the
                 client has given up. Or not everything was written within ``disconnect_timeout``.
-            BrokerError: The broker refused a message that was sent without a receipt.
+            BrokerError: The broker refused DISCONNECT, or a message that was sent without a receipt.
 
         Cancellation: the connection stays as it is; the caller closes it.
         """
