@@ -7,6 +7,7 @@ import trio
 from tests.kit.loops import on_loops, wait_all_tasks_blocked
 from tests.testing.raw_client import CONNECT, BrokenStream, RawClient, connected, with_options
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, StallReading, StallWriting, open_broker
+from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.types import Command, Version
 
 pytestmark = pytest.mark.anyio
@@ -240,6 +241,29 @@ async def test_session_when_last_frame_cannot_be_written_then_is_not_kept_for_ev
     await broker.wait_until(lambda: not broker.sessions)
 
     assert 5 <= anyio.current_time() - start <= 6
+
+
+class SlowToEnd(MemoryLink):
+    """A link on which the end takes a second to be sent."""
+
+    async def send_eof(self) -> None:
+        with self._one_sender():
+            await anyio.sleep(1)
+        await super().send_eof()
+
+
+@with_options(BrokerOptions(heart_beat=(0.1, 0.1), linger=5))
+async def test_session_when_heart_beats_are_due_while_its_end_is_sent_then_the_broker_goes_on(broker: Broker) -> None:
+    ours, theirs = open_memory_links()
+    slow = SlowToEnd(theirs._incoming, theirs._outgoing)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(broker.serve_stream, slow)
+        client = RawClient(ours)
+        await client.connect(heart_beat="0,100")
+        await ours.send_eof()
+        await client.expect_eof()
+        await ours.aclose()
+    await connected(broker)
 
 
 async def test_write_when_link_is_broken_then_frames_still_take_effect_and_no_message_is_lost(broker: Broker) -> None:

@@ -158,8 +158,13 @@ class BrokerSession:
                     nursery.start_soon(self._write)
                     nursery.start_soon(self._keep_time)
                     await self._read()
-                    await self._finish()
+                    is_flushed = await self._flush()
+                    # Nothing is written any more: a heart-beat would meet the end that is being sent.
+                    self._nursery = None
                     nursery.cancel_scope.cancel()
+                if is_flushed:
+                    self._conversation.mute()
+                    await self._linger()
         finally:
             self._nursery = None
             self._conversation.end()
@@ -213,15 +218,17 @@ class BrokerSession:
         if answer.close:
             conversation.close()
 
-    async def _finish(self) -> None:
-        """Write what is left, and give the client time to read it: rows 12-LING-1, 1x-LING-2."""
+    async def _flush(self) -> bool:
+        """Write what is left; return whether that is done."""
         while self._receipts_due:
             await self._written.wait()
         with anyio.move_on_after(_FLUSH_SECONDS) as flushing:
             while self._conversation.output_bytes or self._writing:
                 await self._written.wait()
-        if flushing.cancelled_caught:
-            return
+        return not flushing.cancelled_caught
+
+    async def _linger(self) -> None:
+        """Give the client time to read what was written: rows 12-LING-1, 1x-LING-2."""
         with anyio.move_on_after(self._options.linger):
             try:
                 if self._link.can_send_eof:
