@@ -369,9 +369,16 @@ async def test_send_when_cancelled_before_its_turn_then_nothing_is_sent_and_the_
 
 @pytest.mark.parametrize("receipt", [False, True])
 async def test_send_when_cancelled_in_the_middle_then_the_connection_ends(*, receipt: bool) -> None:
+    scope = trio.CancelScope()
+
+    async def pieces() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
+        yield b"a"
+        scope.cancel()
+        await trio.sleep_forever()
+
     async with client_of_peer() as (client, peer):
-        with trio.move_on_after(0.05):
-            await client.send("/queue/a", a_and_later_b(trio.Event()), content_length=2, receipt=receipt)
+        with scope:
+            await client.send("/queue/a", pieces(), content_length=2, receipt=receipt)
         with pytest.raises(ConnectionLost, match="in the middle of its frame"):
             await client.send("/queue/b", b"")
         await peer.ended.wait()
@@ -381,18 +388,20 @@ async def test_send_when_cancelled_in_the_middle_then_the_connection_ends(*, rec
 @pytest.mark.parametrize("announced", [1, 3], ids=["it gives more", "canceled"])
 async def test_send_when_it_ends_before_its_generator_then_the_generator_is_closed(announced: int) -> None:
     closed = False
+    scope = trio.CancelScope()
 
     async def pieces() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
         nonlocal closed
         try:
             yield b"ab"
+            scope.cancel()
             await trio.sleep_forever()
         finally:
             closed = True
 
     async with client_of_peer() as (client, _):
         generator = pieces()
-        with trio.move_on_after(0.05), suppress(LocalProtocolError):
+        with scope, suppress(LocalProtocolError):
             await client.send("/queue/a", generator, content_length=announced)
         assert closed
         with pytest.raises(ConnectionLost):
