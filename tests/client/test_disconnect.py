@@ -12,7 +12,7 @@ import trio_stomp
 from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import Client, ConnectionLost, DisconnectResult, Message
+from trio_stomp import Client, ConnectionClosed, ConnectionLost, DisconnectResult, Message
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, HalfOpen, StallReading, SwallowReceipts
 from trio_stomp.types import Command
 
@@ -93,6 +93,45 @@ async def test_disconnect_when_the_last_receipt_has_come_or_is_given_up_then_it_
         began = trio.current_time()
         assert await client.disconnect() is DisconnectResult.RECEIPT
         assert trio.current_time() - began == pytest.approx(3, abs=0.1)
+
+
+async def test_leaving_when_another_task_still_disconnects_then_it_waits_for_that(broker: Broker) -> None:
+    broker.faults.plan(DelayReceipts(seconds=3, command=Command.SEND))
+    ended: list[object] = []
+
+    async def send(client: Client) -> None:
+        await client.send("/queue/a", b"1", receipt=True)
+        ended.append("confirmed")
+
+    async def disconnect(client: Client) -> None:
+        ended.append(await client.disconnect())
+
+    async with trio.open_nursery() as nursery:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            for task in (send, disconnect):
+                nursery.start_soon(task, client)
+                await trio.testing.wait_all_tasks_blocked()
+    assert ended == ["confirmed", DisconnectResult.RECEIPT]
+
+
+async def test_leaving_when_the_disconnect_of_another_task_was_canceled_then_closed_at_once(broker: Broker) -> None:
+    broker.faults.plan(DelayReceipts(seconds=3, command=Command.SEND))
+    began = trio.current_time()
+
+    async def send(client: Client) -> None:
+        with pytest.raises(ConnectionClosed):
+            await client.send("/queue/a", b"1", receipt=True)
+
+    async def disconnect(client: Client) -> None:
+        with trio.move_on_after(1):
+            await client.disconnect()
+
+    async with trio.open_nursery() as nursery:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            for task in (send, disconnect):
+                nursery.start_soon(task, client)
+                await trio.testing.wait_all_tasks_blocked()
+    assert trio.current_time() - began == pytest.approx(1)
 
 
 class Polite(TappedStream):

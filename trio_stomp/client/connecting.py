@@ -378,8 +378,8 @@ class _Serving(AbstractAsyncContextManager[Client]):
         session.require_own_loop()
         try:
             # A disconnect() that was canceled is not repeated: the program chose to lose what was not sent yet.
-            if error is None and not session.is_leaving:
-                await session.leave()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
+            if error is None:
+                await session.leave_or_wait()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
         except BaseException as raised:  # noqa: ASYNC103, BLE001  # raised below, or by what runs in the background
             own = raised
         if isinstance(own, Exception):

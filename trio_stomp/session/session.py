@@ -99,6 +99,7 @@ class Session:
         self.receipts = Receipts(max_messages=settings.unconfirmed_messages, max_bytes=settings.unconfirmed_bytes)
         self.state: SessionState = SessionState.RESTORING
         self._is_left = False
+        self._has_left = anyio.Event()
         self.failure: StompError | None = None
         self.unexplained: BrokerError | None = None
         self.refused_plain: BrokerError | None = None
@@ -458,6 +459,22 @@ class Session:
         """
         self._is_left = True
         self._look()
+        try:
+            return await self._leave()
+        finally:
+            self._has_left.set()
+
+    async def leave_or_wait(self) -> None:
+        """`leave`; if another task does that already, wait until it has ended there.
+
+        Cancellation: the caller closes the connection.
+        """
+        if not self.is_leaving:
+            await self.leave()
+        elif self._is_left:
+            await self._has_left.wait()
+
+    async def _leave(self) -> DisconnectResult:
         deadline = current_time() + self.settings.disconnect_timeout
         if self.policy is not None:
             with move_on_at(deadline):
