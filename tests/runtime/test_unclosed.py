@@ -345,6 +345,28 @@ def test_connect_when_the_task_in_the_background_is_canceled_before_it_begins_th
     assert bodies(broker) == ([] if with_its_own else ["x"])
 
 
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_connect_when_the_tasks_that_dial_are_canceled_then_connect_error(
+    broker: ThreadedBroker, *, all_of_them: bool
+) -> None:
+    async def main() -> None:
+        own = asyncio.current_task()
+
+        async def credentials() -> tuple[str, str]:
+            dialing = asyncio.all_tasks() - {own} if all_of_them else {asyncio.current_task()}
+            for task in dialing:
+                assert task is not None
+                task.cancel()
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        async with trio_stomp.connect(broker.url, credentials=credentials):
+            raise AssertionError
+
+    with pytest.raises(trio_stomp.ConnectError, match="the task of this attempt was canceled"):
+        run_on_asyncio(main)
+
+
 def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:
     async def main() -> None:
         holder = [await trio_stomp.open(broker.url)]

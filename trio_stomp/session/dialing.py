@@ -185,9 +185,17 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
     link = await race.run(try_all)
     if link is not None:
         return link
-    failures = [_connect_failure(str(endpoint), race.failures[number]) for number, endpoint in enumerate(hosts)]
+    failures = [
+        _connect_failure(str(endpoint), race.failures.get(number) or _canceled())
+        for number, endpoint in enumerate(hosts)
+    ]
     error = AuthenticationError if any(failure.refused for failure in failures) else ConnectError
     raise error(failures) from failures[-1].cause
+
+
+def _canceled() -> StepFailed:
+    """The failure of an attempt that has ended without one: on asyncio, a program may cancel tasks that are not its."""
+    return StepFailed("connect", "the task of this attempt was canceled, as at the end of an event loop")
 
 
 def _connect_failure(address: str, failed: StepFailed) -> ConnectFailure:
@@ -269,7 +277,8 @@ class _Addresses:
         if link is not None:
             return link
         failures = self._race.failures
-        raise failure_of_all({each: failures[each] for each in self._addresses if each in failures})
+        failed = {each: failures[each] for each in self._addresses if each in failures}
+        raise failure_of_all(failed) if failed else _canceled()
 
     async def _try_all(self) -> None:
         race, left = self._race, list(self._addresses)
