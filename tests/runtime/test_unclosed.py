@@ -9,7 +9,7 @@ import os
 import re
 import textwrap
 import tracemalloc
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -365,6 +365,38 @@ def test_connect_when_the_tasks_that_dial_are_canceled_then_connect_error(
 
     with pytest.raises(trio_stomp.ConnectError, match="the task of this attempt was canceled"):
         run_on_asyncio(main)
+
+
+# anyio makes them for tasks that then never begin.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.parametrize("number", range(4))
+def test_connect_when_one_of_its_tasks_is_canceled_before_it_begins_then_no_socket_is_left_open(
+    broker: ThreadedBroker, number: int
+) -> None:
+    made = 0
+
+    def make(
+        loop: asyncio.AbstractEventLoop, given: Coroutine[object, object, object], **options: object
+    ) -> asyncio.Task[object]:
+        nonlocal made
+        task = asyncio.Task(given, loop=loop, **options)  # type: ignore[arg-type]  # the name and the context
+        if made == number:
+            task.cancel()
+        made += 1
+        return task
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(make)  # type: ignore[arg-type]  # typeshed's protocol also has generators
+        async with trio_stomp.connect(broker.url):
+            pass
+        asyncio.get_running_loop().set_task_factory(None)
+
+    with contextlib.suppress(trio_stomp.StompError):
+        run_on_asyncio(main)
+    gc.collect()
+
+    assert made > number
+    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().open_connections == 0))
 
 
 def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:

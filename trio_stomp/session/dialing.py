@@ -264,6 +264,8 @@ class _Addresses:
         self._deadline = deadline
         self._share = settings.connect_timeout / len(addresses)
         self._race: _Race[Address] = _Race()
+        # Streams that no attempt has taken: on asyncio, a task that is canceled before it begins runs nothing at all.
+        self._opened: dict[Address, ByteStream] = {}
 
     async def dial(self) -> Link:
         """Connect to one of them.
@@ -273,7 +275,12 @@ class _Addresses:
 
         Cancellation: what was opened is closed.
         """
-        link = await self._race.run(self._try_all)
+        try:
+            link = await self._race.run(self._try_all)
+        finally:
+            with anyio.CancelScope(shield=True):  # closing by force does not wait
+                for unused in self._opened.values():
+                    await anyio.aclose_forcefully(unused)
         if link is not None:
             return link
         failures = self._race.failures
@@ -292,15 +299,15 @@ class _Addresses:
                 race.failures.update({each: late for each in left if each not in race.failures})
             if opened is None:
                 return
-            left = [each for each in left if each is not opened[0] and each not in race.failures]
-            await race.attempt(opened[0], partial(self._attempt, *opened), self._share)
+            address, stream = opened
+            self._opened[address] = stream
+            left = [each for each in left if each is not address and each not in race.failures]
+            await race.attempt(address, partial(self._attempt, address), self._share)
 
-    async def _attempt(self, address: Address, stream: ByteStream) -> Link:
-        opened = [stream]
-
+    async def _attempt(self, address: Address) -> Link:
         async def carrier() -> ByteStream:
-            if opened:
-                return opened.pop()
+            if address in self._opened:
+                return self._opened.pop(address)
             # Another virtual host, at the same address.
             failed: dict[Address, StepFailed] = {}
             again = await open_tcp([address], failed)
@@ -308,11 +315,7 @@ class _Addresses:
                 raise failed[address]
             return again[1]
 
-        try:
-            return await _dial_once(self._endpoint, self._settings, self._deadline, carrier)
-        finally:
-            for unused in opened:
-                await anyio.aclose_forcefully(unused)
+        return await _dial_once(self._endpoint, self._settings, self._deadline, carrier)
 
 
 async def _link_to_some_vhost(
