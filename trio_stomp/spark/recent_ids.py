@@ -15,6 +15,7 @@ deleted segments in separate objects, below ``doubts`` and ``ids``.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from array import array
 from collections import deque
@@ -33,7 +34,8 @@ __all__ = ["DIGEST_BYTES", "DigestWindow", "RecentIds", "Window", "digest_of"]
 
 # 128 bits: among a million ids, two have the same digest with a probability of 1 in 10**26.
 DIGEST_BYTES: Final = 16
-_SMALLEST: Final = 1024
+# Salted: otherwise, a sender could choose ids that all get the same place in the table.
+_EMPTY: Final = hashlib.blake2b(digest_size=DIGEST_BYTES, salt=os.urandom(16), usedforsecurity=False)
 _REDELIVERED: Final = "redelivered"
 _SUSPECT: Final = "suspect"
 # How many segments are in memory.
@@ -52,15 +54,17 @@ _NO_ID: Final = 2
 
 
 def digest_of(text: str) -> bytes:
-    """The digest by which an id is remembered. It is not stored anywhere."""
-    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES, usedforsecurity=False).digest()
+    """The digest by which this process remembers an id. It is not stored anywhere."""
+    digest = _EMPTY.copy()
+    digest.update(text.encode())
+    return digest.digest()
 
 
 class DigestWindow:
     """Digests with marks, in the order in which they were added; the oldest can be forgotten.
 
     A dictionary of strings takes about 150 bytes for each id, and twice its size whenever it grows. So this is a hash
-    table with open addressing, in arrays: 17 bytes of digest and mark, and a few of index.
+    table with open addressing, in arrays: 17 bytes of digest and mark, and 6 to 12 of index.
     """
 
     def __init__(self) -> None:
@@ -68,8 +72,9 @@ class DigestWindow:
         self._marks = bytearray()
         # Those before this one are forgotten; they are removed when the table is rebuilt.
         self._oldest = 0
-        # The number of a digest + 1; 0: free. A digest is in the first free place from the one that its hash says.
-        self._table = _free(_SMALLEST)
+        # The number of a digest + 1; 0: free. A digest begins at the place that its first half says, and takes the
+        # first that is free.
+        self._table = _free(1)
 
     def __len__(self) -> int:
         return len(self._marks) - self._oldest
@@ -77,36 +82,65 @@ class DigestWindow:
     def find(self, digest: bytes) -> int | None:
         """Return the mark of a digest; None if it is not there."""
         table, digests = self._table, self._digests
-        places = len(table) - 1
-        place = hash(digest) & places
+        place = _first_halves(digest)[0] % len(table)
         while number := table[place]:
             if number > self._oldest and digests.startswith(digest, (number - 1) * DIGEST_BYTES):
                 return self._marks[number - 1]
-            place = (place + 1) & places
+            place = (place + 1) % len(table)
         return None
 
-    def add(self, digest: bytes, mark: int) -> None:
-        """Add a digest that is not there."""
-        self._digests += digest
-        self._marks.append(mark)
-        if 4 * len(self._marks) > 3 * len(self._table):
-            self._make_table()
-        else:
-            _place(self._table, digest, len(self._marks))
+    def add(self, added: bytes, marks: bytes, others: DigestWindow | None = None) -> list[tuple[int, int]]:
+        """Add those of several digests that are not there, nor among others; also each only once.
 
-    def _make_table(self) -> None:
+        All in one call, because a call for each would take longer than the work itself.
+
+        Args:
+            added: The digests.
+            marks: The mark of each. Those with the mark _NO_ID are passed over.
+            others: More digests that are not added.
+
+        Returns:
+            The positions of those that were there, with the marks that they have there.
+        """
+        if 3 * (len(self._marks) + len(marks)) > 2 * len(self._table):
+            self._make_table(len(marks))
+        table, digests, known_marks, oldest = self._table, self._digests, self._marks, self._oldest
+        places = len(table)
+        found: list[tuple[int, int]] = []
+        for position, (half, mark) in enumerate(zip(_first_halves(added), marks, strict=True)):
+            if mark == _NO_ID:
+                continue
+            digest = added[position * DIGEST_BYTES : (position + 1) * DIGEST_BYTES]
+            place = half % places
+            while number := table[place]:
+                if number > oldest and digests.startswith(digest, (number - 1) * DIGEST_BYTES):
+                    found.append((position, known_marks[number - 1]))
+                    break
+                place = (place + 1) % places
+            else:
+                other = None if others is None else others.find(digest)
+                if other is not None:
+                    found.append((position, other))
+                    continue
+                digests += digest
+                known_marks.append(mark)
+                table[place] = len(known_marks)
+        return found
+
+    def _make_table(self, more: int) -> None:
         del self._digests[: self._oldest * DIGEST_BYTES]
         del self._marks[: self._oldest]
         self._oldest = 0
-        places = _SMALLEST
-        while places < 2 * len(self._marks):
-            places *= 2
+        places = 3 * (len(self._marks) + more)
         # Not both at once.
-        self._table = _free(0)
-        self._table = _free(places)
-        for number in range(len(self._marks)):
-            at = number * DIGEST_BYTES
-            _place(self._table, bytes(self._digests[at : at + DIGEST_BYTES]), number + 1)
+        self._table = _free(1)
+        self._table = table = _free(places)
+        with memoryview(self._digests) as digests:
+            for number, half in enumerate(_first_halves(digests), 1):
+                place = half % places
+                while table[place]:
+                    place = (place + 1) % places
+                table[place] = number
 
     def oldest(self, count: int) -> Iterator[tuple[bytes, int]]:
         """Yield a number of the oldest digests, with their marks."""
@@ -119,15 +153,12 @@ class DigestWindow:
 
 
 def _free(places: int) -> array[int]:
-    return array("I", bytes(4 * places))
+    return array("I", [0]) * places
 
 
-def _place(table: array[int], digest: bytes, number: int) -> None:
-    places = len(table) - 1
-    place = hash(digest) & places
-    while table[place]:
-        place = (place + 1) & places
-    table[place] = number
+def _first_halves(digests: bytes | memoryview) -> memoryview:
+    """The first half of each digest, as a number. It needs no hash: a digest is as good as random."""
+    return memoryview(digests).cast("Q")[::2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,24 +285,14 @@ class RecentIds:
         return self._rows_of(each) if isinstance(each, Segment) else self._saved_rows(each.name)
 
     def _add(self, added: Segment | StoredObject, rows: _Rows, left_out: Collection[int] = ()) -> list[int]:
-        copies: list[int] = []
+        marks = rows.marks
+        if left_out:
+            marks = bytes(_NO_ID if position in left_out else mark for position, mark in enumerate(marks))
         known = self._known
-        # Most of the time there are no doubts, and a call for each row would cost a microsecond.
-        find_doubt = self._doubts.find if len(self._doubts) else None
-        before, suspects = len(known), 0
-        for position, mark in enumerate(rows.marks):
-            if mark == _NO_ID or position in left_out:
-                continue
-            at = position * DIGEST_BYTES
-            digest = rows.digests[at : at + DIGEST_BYTES]
-            first = known.find(digest)
-            if first is None and find_doubt is not None:
-                first = find_doubt(digest)
-            if first is None:
-                known.add(digest, mark)
-                suspects += mark
-            elif mark or first:
-                copies.append(position)
+        before = len(known)
+        found = known.add(rows.digests, marks, self._doubts if len(self._doubts) else None)
+        copies = [position for position, first in found if first or marks[position]]
+        suspects = marks.count(1) - sum(marks[position] for position, _ in found)
         self._suspects += suspects
         if len(known) > before:
             # What is only delivered again makes nothing older.
@@ -289,8 +310,7 @@ class RecentIds:
             self._add_doubt(rows.digests[at : at + DIGEST_BYTES], mark)
 
     def _add_doubt(self, digest: bytes, mark: int) -> None:
-        if mark != _NO_ID and self._doubts.find(digest) is None:
-            self._doubts.add(digest, mark)
+        if mark != _NO_ID and not self._doubts.add(digest, bytes([mark])):
             # Its marks are not subtracted when they are forgotten, which only costs reading.
             self._suspects += mark
         self._doubts.forget(max(0, len(self._doubts) - self._window.rows))
