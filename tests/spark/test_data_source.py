@@ -127,6 +127,14 @@ def test_schema_when_options_are_wrong_for_batch_and_stream_then_refused(options
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("given", ['{"secret_key": "hunter2", "anonymous": true}', '["hunter2"]', "secret_key=hunter2"])
+def test_schema_when_arguments_of_a_file_system_are_wrong_then_refused_without_showing_a_key(given: str) -> None:
+    with pytest.raises(OptionError, match="'spoolOptions' must be a JSON object of text, such as") as caught:
+        StompDataSource({**NEEDED, "spoolLocation": "s3://bucket/spool", "spoolOptions": given}).schema()
+
+    assert "hunter2" not in str(caught.value)
+
+
 def test_schema_when_an_option_is_like_none_then_those_of_batch_and_stream_are_named() -> None:
     with pytest.raises(OptionError, match=r"'somethingelse'; there are .*maxOffsetsPerTrigger.*maxRows"):
         StompDataSource({**NEEDED, "somethingElse": "x"}).schema()

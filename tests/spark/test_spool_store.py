@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -258,6 +260,10 @@ def test_location_when_remote_then_kept_as_it_is_and_its_settings_are_not_shown(
         ("abfss://container:hunter2@account.dfs.core.windows.net/spool", "holds a key"),
         ("s3://[bucket", "cannot be read"),
         ("s3://?secret_key=hunter2", "must name a bucket, such as s3://bucket/spool, got 's3://'"),
+        (
+            "dbfs:/spool",
+            "must be a path on Databricks, such as /Volumes/catalog/schema/volume/spool, got 'dbfs:",
+        ),
         ("gs:bucket/spool", "must name a bucket, such as gs://bucket/spool, got 'gs:bucket/spool'"),
         (
             "gs2://bucket/spool?key=hunter2",
@@ -286,6 +292,44 @@ def test_location_when_on_azure_then_the_container_comes_first_however_it_is_wri
     assert SpoolLocation.of(uri, settings.items()).open("a").path("b") == "container/spool/a/b"
 
 
-def test_location_when_its_file_system_cannot_be_opened_then_the_error_says_what_to_check() -> None:
-    with pytest.raises(SpoolError, match=r"cannot open the spool .*; check spoolLocation"):
-        SpoolLocation.of("s3://bucket/a?nonsense=1").open()
+@pytest.mark.parametrize("uri", ["/data/spool", "file:///data/spool"])
+def test_location_when_local_and_it_has_settings_then_refused_without_showing_a_key(uri: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        SpoolLocation.of(uri, [("access_key", "hunter1"), ("secret_key", "hunter2")])
+
+    assert str(caught.value) == (
+        "the option 'spoolOptions' has 'access_key', 'secret_key', but 'spoolLocation' is the local path "
+        "'/data/spool', whose file system has no arguments; leave out 'spoolOptions', or give a URI such as "
+        "s3://bucket/spool"
+    )
+
+
+@pytest.mark.parametrize(
+    ("uri", "settings", "reason"),
+    [
+        ("s3://bucket/a?secret_key=hunter2", {}, "'secret_key'"),
+        ("s3://buck et/a?secret_key=hunter2", {}, "at character ' '"),
+        ("s3://bucket/a?nonsense=hunter2", {"region": "eu-west-1"}, "'nonsense'"),
+        ("s3://bucket/a", {"secret_kei": "hunter2", "region": "eu-west-1"}, "'secret_kei'"),
+        ("hdfs://host:8020/a", {"user": "hunter2"}, "run: pip install fsspec"),
+    ],
+)
+def test_location_when_its_file_system_cannot_be_opened_then_the_error_says_what_to_check_and_shows_no_key(
+    uri: str, settings: dict[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    location = SpoolLocation.of(uri, settings.items())
+
+    with pytest.raises(SpoolError, match=r"cannot open the spool .*; check spoolLocation") as caught:
+        location.open()
+    assert reason in str(caught.value)
+    assert "hunter2" not in location.shown + "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.skipif(not hasattr(fs, "S3FileSystem"), reason="this pyarrow was built without S3")
+def test_location_when_a_setting_is_a_flag_or_a_number_then_it_has_its_type() -> None:
+    settings = {"anonymous": "false", "access_key": "key", "secret_key": "hunter2", "request_timeout": "3"}
+
+    # PyArrow takes any text for true, and refuses to be anonymous with keys.
+    location = SpoolLocation.of("s3://bucket/spool?region=eu-west-1", settings.items())
+    assert location.open("a").path("b") == "bucket/spool/a/b"

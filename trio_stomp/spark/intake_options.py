@@ -39,6 +39,7 @@ _RESERVED: Final = {
     "destination": "use the option 'subscribe'",
     **dict.fromkeys(("ack", "content-length", "id", "receipt", "transaction"), "the source sets it itself"),
 }
+_SPOOL_OPTIONS: Final = '{"region": "eu-west-1", "anonymous": "false"}'
 _HEADER: Final = "header:"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _DIGEST_BYTES: Final = 4
@@ -128,7 +129,8 @@ class IntakeOptions:
             subscribe_headers=tuple(reader.headers("subscribeHeaders", reserved=_RESERVED).items()),
             selector=reader.text("selector"),
             spool=SpoolLocation.of(
-                reader.required("spoolLocation", "/data/spool/flights"), reader.headers("spoolOptions").items()
+                reader.required("spoolLocation", "/data/spool/flights"),
+                reader.pairs("spoolOptions", _SPOOL_OPTIONS, secret=True).items(),
             ),
             max_spool_bytes=reader.size("maxSpoolBytes", _SPOOL_BYTES),
             spool_timeout=reader.seconds("spoolTimeoutMs", _SPOOL_SECONDS),

@@ -205,6 +205,22 @@ class OptionReader:
         Raises:
             OptionError: It is not such an object, or has a header that is reserved.
         """
+        headers = self.pairs(name, '{"x-expires": "60000"}', secret=secret)
+        for header in sorted(headers.keys() & reserved.keys()):
+            raise OptionError(f"the option {name!r} has the header {header!r}; {reserved[header]}")
+        return headers
+
+    def pairs(self, name: str, example: str, *, secret: bool = False) -> dict[str, str]:
+        """Read a JSON object of strings.
+
+        Args:
+            name: The option.
+            example: What it may be.
+            secret: Whether no error may show its value.
+
+        Raises:
+            OptionError: It is not such an object.
+        """
         value = self._take(name)
         if value is None:
             return {}
@@ -213,13 +229,11 @@ class OptionReader:
         except ValueError:
             found = None
         pairs = found.pairs if isinstance(found, _JsonObject) else [("", None)]
-        headers = {key: text for key, text in pairs if isinstance(text, str)}
-        if len(headers) < len(pairs):
-            expected = 'a JSON object of text, such as {"x-expires": "60000"}'
+        texts = {key: text for key, text in pairs if isinstance(text, str)}
+        if len(texts) < len(pairs):
+            expected = f"a JSON object of text, such as {example}"
             raise _wrong(name, expected, "something else, which is not shown" if secret else repr(value))
-        for header in sorted(headers.keys() & reserved.keys()):
-            raise OptionError(f"the option {name!r} has the header {header!r}; {reserved[header]}")
-        return headers
+        return texts
 
     # --- the end --------------------------------------------------------------------------------------------------
 

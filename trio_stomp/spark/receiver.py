@@ -161,11 +161,9 @@ async def _ask(call: Callable[[], T], options: IntakeOptions) -> T:
     """
     with anyio.move_on_after(options.spool_timeout):
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
-    # Options of the file system are no part of the name: there may be keys among them.
-    where, _, _ = options.spool.uri.partition("?")
     raise SpoolSilent(
-        f"cannot use the spool {where}: the store has not answered for {options.spool_timeout:g} s; check that it is "
-        "there and can be reached from this machine. If it only needs longer, raise spoolTimeoutMs"
+        f"cannot use the spool {options.spool.shown}: the store has not answered for {options.spool_timeout:g} s; "
+        "check that it is there and can be reached from this machine. If it only needs longer, raise spoolTimeoutMs"
     )
 
 

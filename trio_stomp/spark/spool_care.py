@@ -96,7 +96,7 @@ def status(spool: str, settings: Mapping[str, str] | None = None) -> SpoolStatus
     location = SpoolLocation.of(spool, (settings or {}).items())
     stores = [location.open(folder, STREAM) for folder in location.open().folders()]
     found = [_status_of(store) for store in stores]
-    return SpoolStatus(location=location.uri, destinations=tuple(each for each in found if each is not None))
+    return SpoolStatus(location=location.shown, destinations=tuple(each for each in found if each is not None))
 
 
 def _progress(store: SpoolStore, spool: str) -> QueryProgress | None:

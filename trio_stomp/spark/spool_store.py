@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -50,6 +50,7 @@ _ONE_REQUEST: Final = "allow_delayed_open"
 _HAS_ONE_REQUEST: Final = int(pa.__version__.partition(".")[0]) >= 21  # noqa: PLR2004  # a version
 _BUCKETED: Final = frozenset({"s3", "gs", "gcs"})
 _BY_PYARROW: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
+_FLAGS: Final = {"true": True, "false": False}
 _HALF: Final = ".tmp"
 # A half-written file whose writer cannot be asked, because it ran on another machine, is left alone for this time.
 _HALF_SECONDS: Final = 3600.0
@@ -152,19 +153,35 @@ class SpoolLocation:
                     f"the option 'spoolLocation' must be an absolute path, the same on every machine, or a URI such as "
                     f"s3://bucket/spool, got {uri!r}"
                 )
+            if names := ", ".join(repr(name) for name, _ in settings):
+                raise OptionError(
+                    f"the option 'spoolOptions' has {names}, but 'spoolLocation' is the local path {path!r}, whose "
+                    "file system has no arguments; leave out 'spoolOptions', or give a URI such as s3://bucket/spool"
+                )
             return cls(uri=path)
+        settings = tuple(settings)
+        if parts.scheme == "dbfs" and not settings:
+            raise OptionError(
+                "the option 'spoolLocation' must be a path on Databricks, such as "
+                f"/Volumes/catalog/schema/volume/spool, got {uri!r}, which only Hadoop's file systems can read"
+            )
         _check_scheme(parts.scheme, uri)
         if parts.scheme in _BUCKETED and not parts.netloc:
             raise OptionError(
                 f"the option 'spoolLocation' must name a bucket, such as {parts.scheme}://bucket/spool, got "
                 f"{uri.partition('?')[0]!r}"
             )
-        return cls(uri=uri, settings=tuple(settings))
+        return cls(uri=uri, settings=settings)
 
     @property
     def is_local(self) -> bool:
         """Whether it is a folder of this machine's file system."""
         return self.uri.startswith("/")
+
+    @property
+    def shown(self) -> str:
+        """The URI without its arguments: there may be keys among them."""
+        return self.uri if self.is_local else self.uri.partition("?")[0]
 
     def open(self, *folders: str) -> SpoolStore:
         """The store in a folder of it.
@@ -174,12 +191,15 @@ class SpoolLocation:
         """
         scheme = "file" if self.is_local else urlsplit(self.uri).scheme
         try:
-            system, path = _file_system(scheme, self.uri, dict(self.settings))
+            system, path = _file_system(scheme, self.uri, _typed(self.settings))
         except (OSError, ValueError, TypeError, ImportError, pa.ArrowException) as error:
+            # PyArrow repeats a URI that it cannot read, in a traceback too.
+            said = str(error)
+            reason = said.replace(urlsplit(self.uri).query or "?", "...")
             raise SpoolError(
-                f"cannot open the spool {self.uri}: {error}; check spoolLocation, spoolOptions, and the credentials of "
-                "this machine"
-            ) from error
+                f"cannot open the spool {self.shown}: {reason}; check spoolLocation, spoolOptions, and the credentials "
+                "of this machine"
+            ) from (error if reason == said else None)
         return SpoolStore(system, "/".join([path.rstrip("/"), *folders]), scheme, self)
 
 
@@ -201,7 +221,15 @@ def _check_scheme(scheme: str, uri: str) -> None:
         )
 
 
-def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:
+def _typed(settings: Iterable[tuple[str, str]]) -> dict[str, object]:
+    """Arguments as their file system expects them: it would take the text "false" for true."""
+    return {
+        name: _FLAGS.get(value.lower(), float(value) if name.endswith("_timeout") else value)
+        for name, value in settings
+    }
+
+
+def _file_system(scheme: str, uri: str, settings: dict[str, object]) -> tuple[fs.FileSystem, str]:
     if scheme == "file":
         return fs.LocalFileSystem(), uri
     plain = urlsplit(uri)
@@ -210,13 +238,16 @@ def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.Fi
         kind: type[fs.FileSystem] = getattr(fs, _BY_SETTINGS[scheme])
         chosen: dict[str, object] = {_ONE_REQUEST: True} if is_ours_to_choose else {}
         # On Azure, the host may follow: abfs://container@account.dfs.core.windows.net/path.
-        return kind(**{**chosen, **settings}), (plain.username or plain.netloc) + plain.path
+        in_uri = _typed(parse_qsl(plain.query))
+        return kind(**{**chosen, **in_uri, **settings}), (plain.username or plain.netloc) + plain.path
     if not settings and scheme in _BY_PYARROW:
         if is_ours_to_choose:
             uri += f"{'&' if plain.query else '?'}{_ONE_REQUEST}=true"
         return fs.FileSystem.from_uri(uri)
-    import fsspec  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional: pyarrow reaches the usual stores
-
+    try:
+        import fsspec  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional: pyarrow reaches the usual stores
+    except ImportError:
+        raise ImportError(f"spoolOptions for {scheme} require the package fsspec; run: pip install fsspec") from None
     found, path = fsspec.core.url_to_fs(uri, **settings)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
     return fs.PyFileSystem(fs.FSSpecHandler(found)), str(path)  # type: ignore[abstract]  # the stubs miss its methods
 
