@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Callable
@@ -143,6 +144,25 @@ def test_object_when_it_cannot_be_written_then_the_error_says_which_why_and_what
         store.put("segments/a", b"rows")
     assert f"cannot write {tmp_path}/spool/segments/a of the spool: {os.strerror(number)}; " in str(caught.value)
     assert advice in str(caught.value)
+
+
+def test_object_when_folders_cannot_be_flushed_then_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on some volumes that look like a disk."""
+    flush = os.fsync
+
+    def fsync(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        flush(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = in_folder(tmp_path)
+    store.put("segments/a", b"rows")
+
+    assert store.create("about.json", b"{}")
+    assert sorted(each.name for each in store.objects()) == ["about.json", "segments/a"]
 
 
 def test_object_when_it_exists_then_not_created_again(store: SpoolStore) -> None:

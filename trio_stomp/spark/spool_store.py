@@ -56,6 +56,8 @@ _HALF: Final = ".tmp"
 _HALF_SECONDS: Final = 3600.0
 # Some file systems have no hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+# Some cannot flush a folder.
+_NO_FLUSH: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 # Where a store cannot refuse to replace an object, this is the time in which a rival's object would appear.
 _RIVAL_SECONDS: Final = 0.5
 # A request to an object store is mostly waiting.
@@ -582,6 +584,9 @@ def _flush_folder(folder: str) -> None:
     number = os.open(folder, os.O_RDONLY)
     try:
         _flush(number)
+    except OSError as error:
+        if error.errno not in _NO_FLUSH:
+            raise
     finally:
         os.close(number)
 
