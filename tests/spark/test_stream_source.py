@@ -41,7 +41,7 @@ from trio_stomp.spark.planner import DataLoss
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup
 from trio_stomp.spark.segments import mark_spool
-from trio_stomp.spark.stream_offsets import checked, offset_of
+from trio_stomp.spark.stream_offsets import Offset, checked, offset_of
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -366,6 +366,22 @@ def test_query_when_told_where_to_start_then_it_begins_there(threaded_broker: Th
     assert beginning(json.dumps(half)) == half
     with pytest.raises(DataLoss, match="it has the spool"):
         beginning(json.dumps({**half, "spool": "another"}))
+
+
+def test_query_when_told_to_start_in_a_spool_that_is_gone_then_no_other_one_is_made_in_its_place(
+    make: MakeReader, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error advises to put it back, for which its place must be free."""
+    begun = json.dumps(offset_of(QUEUE, Offset(spool="gone", rows={"a": 5})))
+
+    with pytest.raises(DataLoss, match="no spool is there"):
+        make(startingOffsets=begun).initialOffset()
+    assert not (tmp_path / "spool").exists()
+
+    reader = make(startingOffsets=begun, failOnDataLoss="false")
+    assert reader.initialOffset()["rows"] == {}
+    assert [each.getMessage().count("no spool is there") for each in caplog.records] == [1]
+    reader.stop()
 
 
 # --- two queries ------------------------------------------------------------------------------------------------------

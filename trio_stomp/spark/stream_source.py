@@ -61,12 +61,14 @@ class _Query:
     def __init__(self, options: StreamOptions, begun: Offset | None) -> None:
         self.options = options
         self.store = options.intake.open_spool(STREAM)
-        if begun is not None:
-            # Before anything is written, which would make a new spool in place of the one that is missing.
-            refuse_other_spool(self.store, begun, fail_on_data_loss=options.fail_on_data_loss)
-        mark_spool(self.store, options.intake.destination)
+        promised = options.starting if begun is None else begun
         # Ids of spools that are gone, of which offsets still are.
-        self._gone: set[str] = set() if begun is None else {begun.spool}
+        self._gone: set[str] = set()
+        if isinstance(promised, Offset):
+            # Before anything is written, which would make a new spool in place of the one that is missing.
+            refuse_other_spool(self.store, promised, fail_on_data_loss=options.fail_on_data_loss)
+            self._gone.add(promised.spool)
+        mark_spool(self.store, options.intake.destination)
         self._is_checked = False
         with ExitStack() as undo:
             self.lease = Lease(self.store)
@@ -100,7 +102,6 @@ class _Query:
             case Start.LATEST:
                 return self.planner.latest()
             case begun:
-                refuse_other_spool(self.store, begun, fail_on_data_loss=self.options.fail_on_data_loss)
                 return self.own(begun)
 
     def own(self, offset: Offset) -> Offset:
