@@ -105,15 +105,20 @@ class SinkOptions:
         if reader.has("path"):
             msg = "a destination is no path: use .option('destination', ...).save() or .start(), without an argument"
             raise OptionError(msg)
-        headers = reader.headers("sendHeaders", reserved=RESERVED)
-        persistent = reader.flag(_PERSISTENT, default=True)
-        if persistent:
-            # RabbitMQ loses a message with persistent:false if there is no consumer, so the header is omitted.
-            headers = {_PERSISTENT: "true"} | headers
         dedup_header = reader.text("dedupHeader")
         if dedup_header in RESERVED:
             msg = f"the option 'dedupHeader' cannot be {dedup_header!r}: {RESERVED[dedup_header]}"
             raise OptionError(msg)
+        # With one id for all rows, the broker would drop all but the first.
+        ids = dict.fromkeys(
+            (_DROPPED_BY_BROKER, dedup_header or _DROPPED_BY_BROKER),
+            "each row needs an id of its own: use the column 'dedup_id', or the option 'dedupIds'",
+        )
+        headers = reader.headers("sendHeaders", reserved={**RESERVED, **ids})
+        persistent = reader.flag(_PERSISTENT, default=True)
+        if persistent:
+            # RabbitMQ loses a message with persistent:false if there is no consumer, so the header is omitted.
+            headers = {_PERSISTENT: "true"} | headers
         dedup_id_column = reader.text("dedupIdColumn") or DEDUP_ID
         if dedup_id_column in COLUMNS:
             msg = f"the option 'dedupIdColumn' cannot be {dedup_id_column!r}, a column with another use"
