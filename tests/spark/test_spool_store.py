@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,16 @@ def test_object_when_it_cannot_be_written_then_the_error_says_which_why_and_what
         store.put("segments/a", b"rows")
     assert f"cannot write {tmp_path}/spool/segments/a of the spool: {os.strerror(number)}; " in str(caught.value)
     assert advice in str(caught.value)
+
+
+def test_spool_when_its_path_leads_through_a_file_then_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_bytes(b"")
+    store = in_folder(tmp_path)
+
+    for use in (partial(store.get, "about.json"), partial(store.put, "about.json", b"{}")):
+        with pytest.raises(SpoolError, match="a part of the path is a file; choose another spoolLocation") as caught:
+            use()
+        assert not caught.value.may_pass
 
 
 def test_object_when_folders_cannot_be_flushed_then_written_all_the_same(

@@ -69,6 +69,7 @@ _ADVICE: Final = {
     errno.EACCES: "give this user the right to write there, or choose another spoolLocation",
     errno.EPERM: "give this user the right to write there, or choose another spoolLocation",
     errno.EROFS: "it is mounted read-only: mount it for writing, or choose another spoolLocation",
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a part of the path is a file; choose another spoolLocation"),
     errno.ENOENT: "is the path right, and shared with this machine? If the spool was deleted or moved, put it back",
 }
 
