@@ -83,9 +83,7 @@ def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(
 
 def test_reply_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(on_terminal: OnTerminal, queue: str) -> None:
     # The request itself comes back as its reply.
-    written = written_by(
-        on_terminal("request", "/queue/echo", EVIL, "--reply-to", "/queue/echo", "--url", queue)
-    )
+    written = written_by(on_terminal("request", "/queue/echo", EVIL, "--reply-to", "/queue/echo", "--url", queue))
 
     assert_harmless(written)
 

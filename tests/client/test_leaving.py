@@ -122,18 +122,14 @@ async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason
 async def test_leaving_when_an_error_names_the_disconnect_then_broker_error(
     reconnect: Reconnect | None, version: str, *, explicitly: bool
 ) -> None:
-    async def serve(stream: trio.abc.Stream, _number: int) -> None:
-        peer = Peer(stream, PeerOptions())
-
-        def refuse(disconnect: Frame) -> None:
-            peer.error("not now", [("receipt-id", disconnect.headers["receipt"])])
-
-        peer.on[Command.DISCONNECT] = refuse
-        await peer.serve()
+    def prepare(peer: Peer, _number: int) -> None:
+        peer.on[Command.DISCONNECT] = lambda disconnect: peer.error(
+            "not now", [("receipt-id", disconnect.headers["receipt"])]
+        )
 
     async with trio.open_nursery() as nursery:
         with pytest.raises(BrokerError, match="not now"):
-            async with reconnecting(RawHost(serve, nursery), reconnect=reconnect, versions=[version]) as client:
+            async with reconnecting(PeerHost(nursery, prepare), reconnect=reconnect, versions=[version]) as client:
                 if explicitly:
                     await client.disconnect()
                     pytest.fail("nothing was raised")

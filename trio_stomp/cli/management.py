@@ -134,7 +134,7 @@ class Management:
     """The management interface of a broker. A user and a passcode in its URL come before the others."""
 
     def __init__(self, url: str, *, login: str | None, passcode: str | None, tls: ssl.SSLContext | None) -> None:
-        parts = UrlParts.of(url, "URL of --management", "expected one such as http://localhost:15672")
+        parts = UrlParts(url, "URL of --management", "expected one such as http://localhost:15672")
         if parts.scheme not in ("http", "https") or not parts.host or not parts.path.isascii():
             raise InvalidUsage("--management must be a URL such as http://localhost:15672")
         self._scheme, self._host, self._port, self._path = parts.scheme, parts.host, parts.port, parts.path.rstrip("/")
