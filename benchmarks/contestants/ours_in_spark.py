@@ -85,8 +85,8 @@ class Bench:
                 batches.begin(rows)
         used = batches.for_each(rows)
         if used:
-            from_first = receiving.for_each(rows)
-            used |= {kind: from_first[kind] for kind in (RECEIVER, PLANNER, BROKER)}
+            from_first = {RECEIVER, PLANNER, BROKER}
+            used |= {kind: each for kind, each in receiving.for_each(rows).items() if kind in from_first}
         query.stop()
         first, *others = sorted(written.values())
         rate = sum(count for _, count in others) * 1000 / (others[-1][0] - first[0])
