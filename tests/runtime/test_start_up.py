@@ -45,6 +45,20 @@ def test_import_when_counted_then_loads_few_modules_beside_the_event_loop() -> N
     assert len(added) <= MOST_MODULES, sorted(added)
 
 
+def test_delays_when_nothing_can_be_imported_any_more_then_they_are_drawn() -> None:
+    """As in a program that has no file left to open, or sees another root folder by now."""
+    loaded = modules_after(
+        """
+        import sys, trio_stomp
+        sys.path.clear(), sys.path_importer_cache.clear()
+        assert 0 <= trio_stomp.Reconnect(first_delay=2).delay(0) <= 2
+        assert 0 <= trio_stomp.Retry(first_delay=2).delay(1) <= 2
+        """
+    )
+
+    assert "random" not in loaded
+
+
 @pytest.mark.parametrize(("loop", "other"), [("asyncio", "trio"), ("trio", "asyncio")])
 def test_program_when_it_runs_on_one_loop_then_the_other_is_not_imported(loop: str, other: str) -> None:
     main = "main()" if loop == "asyncio" else "main"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,9 +50,8 @@ Credentials = Callable[[], Awaitable[tuple[str, str]]]
 
 def uniform() -> float:
     """Return a random number from 0 to 1."""
-    from random import random  # noqa: PLC0415  # needed when a connection is lost, or a handler fails
-
-    return random()  # noqa: S311  # for delays
+    # `random` would take time of each start, and cannot be imported later by a program that has no file left to open.
+    return int.from_bytes(os.urandom(7)) / 2**56
 
 
 def full_jitter(random: Callable[[], float], first_delay: float, max_delay: float, doublings: int) -> float:
