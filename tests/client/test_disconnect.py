@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
@@ -12,9 +13,9 @@ import trio_stomp
 from tests.client.clients import lose_after
 from tests.kit.loops import on_loops
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import Client, ConnectionClosed, ConnectionLost, DisconnectResult, Message
+from trio_stomp import Client, ConnectionClosed, ConnectionLost, DisconnectResult, Message, OperationTimeout
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, HalfOpen, StallReading, SwallowReceipts
-from trio_stomp.types import Command
+from trio_stomp.types import Command, Phase
 
 pytestmark = [pytest.mark.anyio, on_loops("trio")]
 
@@ -132,6 +133,67 @@ async def test_leaving_when_the_disconnect_of_another_task_was_canceled_then_clo
                 nursery.start_soon(task, client)
                 await trio.testing.wait_all_tasks_blocked()
     assert trio.current_time() - began == pytest.approx(1)
+
+
+@pytest.mark.parametrize("call", [Client.disconnect, Client.aclose])
+async def test_aclose_when_another_task_still_closes_then_it_waits_for_that(
+    broker: Broker, call: Callable[[Client], Awaitable[object]]
+) -> None:
+    broker.faults.plan(DelayReceipts(seconds=3, command=Command.SEND))
+    ended: list[str] = []
+
+    async def send(client: Client) -> None:
+        await client.send("/queue/a", b"1", receipt=True)
+        ended.append("confirmed")
+
+    async with trio.open_nursery() as nursery, trio_stomp.connect_stream(broker.connect_stream()) as client:
+        for task in (send, call):
+            nursery.start_soon(task, client)
+            await trio.testing.wait_all_tasks_blocked()
+        await client.aclose()
+        assert ended == ["confirmed"]
+        assert client.state.phase is Phase.CLOSED
+    assert broker.statistics().received[Command.DISCONNECT] == 1
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+async def test_aclose_when_canceled_then_closed_at_once(broker: Broker, client: Client, *, is_second: bool) -> None:
+    broker.faults.now(DelayReceipts(seconds=3, command=Command.SEND))
+
+    async def send() -> None:
+        with pytest.raises(ConnectionClosed):
+            await client.send("/queue/a", b"1", receipt=True)
+
+    async def disconnect() -> None:
+        with pytest.raises(ConnectionClosed):
+            await client.disconnect()
+
+    async with trio.open_nursery() as nursery:
+        for task in (send, disconnect) if is_second else (send,):
+            nursery.start_soon(task)
+            await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(OperationTimeout, match="the connection was closed at once"):
+            await client.aclose(timeout=1)
+        assert client.state.phase is Phase.CLOSED
+
+
+# In either order of the two tasks, of which the loop chooses one each time.
+@pytest.mark.parametrize("_time", range(8))
+async def test_disconnect_when_another_task_begins_it_first_then_closed(client: Client, _time: int) -> None:
+    results: list[DisconnectResult] = []
+
+    async def disconnect() -> None:
+        results.append(await client.disconnect())
+
+    async def disconnect_at_once() -> None:
+        # Before it begins, it is the other task's turn.
+        with pytest.raises(ConnectionClosed):
+            await client.disconnect(timeout=0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(disconnect)
+        nursery.start_soon(disconnect_at_once)
+    assert results == [DisconnectResult.RECEIPT]
 
 
 class Polite(TappedStream):

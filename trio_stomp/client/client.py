@@ -567,15 +567,16 @@ class Client:
         session = self._session
         seconds = limit_of(timeout, session.settings.timeout)
         session.require_own_loop()
-        session.check()
         outcome = "nothing more can be sent, and leaving connect() closes the connection at once"
         async with Limit(seconds, "disconnect()", outcome=outcome):
+            session.check()
             return await session.leave()
 
     async def aclose(self, *, timeout: float | None = None) -> None:
         """Close a client as leaving `connect` does: send everything, await pending receipts, and DISCONNECT.
 
-        A client that is closed already stays closed, and nothing is raised.
+        A client that is closed already stays closed, and nothing is raised. While another task closes it, this waits
+        for that.
 
         Args:
             timeout: Seconds to wait at most, if that is less than ``disconnect_timeout``. Default: no other limit.
@@ -612,10 +613,12 @@ class Client:
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
-        elif error is not None:
+            return
+        try:
+            if error is None:
+                await self._session.leave_or_wait()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
+        finally:
             self._session.close()
-        elif not self._session.is_leaving:
-            await self._session.leave()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled."""
