@@ -21,7 +21,7 @@ import trio
 import trio_stomp
 from tests.kit.on_asyncio import run_on_asyncio
 from tests.kit.warm_python import WarmPython
-from trio_stomp.testing import StallReading, ThreadedBroker, run_broker_in_thread
+from trio_stomp.testing import BrokerOptions, StallReading, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import ConnectionInfo, Phase
 
 QUEUE: Final = "/queue/a"
@@ -368,34 +368,99 @@ def test_connect_when_the_tasks_that_dial_are_canceled_then_connect_error(
 
 
 # anyio makes them for tasks that then never begin.
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("number", range(4))
-def test_connect_when_one_of_its_tasks_is_canceled_before_it_begins_then_no_socket_is_left_open(
-    broker: ThreadedBroker, number: int
-) -> None:
-    made = 0
+NEVER_AWAITED: Final = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+@contextlib.contextmanager
+def canceling(is_canceled: Callable[[asyncio.Task[object]], object]) -> Generator[None]:
+    """Cancel the tasks that are made in a block before they begin, if the function says so."""
 
     def make(
         loop: asyncio.AbstractEventLoop, given: Coroutine[object, object, object], **options: object
     ) -> asyncio.Task[object]:
-        nonlocal made
         task = asyncio.Task(given, loop=loop, **options)  # type: ignore[arg-type]  # the name and the context
-        if made == number:
+        if is_canceled(task):
             task.cancel()
-        made += 1
         return task
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_task_factory(make)  # type: ignore[arg-type]  # typeshed's protocol also has generators
-        async with trio_stomp.connect(broker.url):
-            pass
+    asyncio.get_running_loop().set_task_factory(make)  # type: ignore[arg-type]  # typeshed's protocol also has generators
+    try:
+        yield
+    finally:
         asyncio.get_running_loop().set_task_factory(None)
+
+
+@NEVER_AWAITED
+@pytest.mark.parametrize("number", range(4))
+def test_connect_when_one_of_its_tasks_is_canceled_before_it_begins_then_no_socket_is_left_open(
+    broker: ThreadedBroker, number: int
+) -> None:
+    made: list[asyncio.Task[object]] = []
+
+    def is_canceled(task: asyncio.Task[object]) -> bool:
+        made.append(task)
+        return len(made) == number + 1
+
+    async def main() -> None:
+        with canceling(is_canceled):
+            async with trio_stomp.connect(broker.url):
+                pass
 
     with contextlib.suppress(trio_stomp.StompError):
         run_on_asyncio(main)
     gc.collect()
 
-    assert made > number
+    assert len(made) > number
+    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().open_connections == 0))
+
+
+@NEVER_AWAITED
+def test_connect_when_the_task_that_dials_for_another_virtual_host_is_canceled_then_the_first_is_refused() -> None:
+    made: list[asyncio.Task[object]] = []
+
+    def is_canceled(task: asyncio.Task[object]) -> bool:
+        # The host, its address, the handshake, and the address once more.
+        made.append(task)
+        return len(made) == 4
+
+    async def main(url: str) -> None:
+        with canceling(is_canceled):
+            async with trio_stomp.connect(url):
+                raise AssertionError
+
+    with (
+        run_broker_in_thread(options=BrokerOptions(vhosts=["127.0.0.1"])) as broker,
+        pytest.raises(trio_stomp.ConnectError, match="unknown virtual host '/'"),
+    ):
+        run_on_asyncio(lambda: main(broker.url))
+
+
+@NEVER_AWAITED
+def test_connect_when_the_program_goes_on_canceling_its_tasks_then_nothing_hangs_or_is_left_open(
+    broker: ThreadedBroker,
+) -> None:
+    made: list[asyncio.Task[object]] = []
+
+    async def main() -> None:
+        own = asyncio.current_task()
+
+        def is_canceled(task: asyncio.Task[object]) -> bool:
+            made.append(task)
+            # Those that dial have connected by then.
+            if len(made) <= 3 or own is None:
+                return False
+            own.cancel()
+            return True
+
+        with canceling(is_canceled):
+            async with trio_stomp.connect(broker.url):
+                raise AssertionError
+
+    with pytest.raises(asyncio.CancelledError):
+        run_on_asyncio(main)
+    gc.collect()
+
+    assert len(made) > 3
     broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().open_connections == 0))
 
 

@@ -179,6 +179,11 @@ class Background:
         finally:
             if not is_entered:
                 await self.__aexit__(asyncio.CancelledError)  # noqa: ASYNC102  # it shields itself
+                if not self._has_begun:
+                    # Its task was canceled, as another one would be by a program that goes on canceling all of them:
+                    # the function comes to its cleanup in this one.
+                    with suppress(asyncio.CancelledError):
+                        await self._run()  # noqa: ASYNC102  # its scope is canceled
         return partial(_cancel_soon, asyncio.get_running_loop(), self._scope)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -188,10 +193,6 @@ class Background:
         """
         self._scope.cancel()
         canceled = await _until_done(self._task)  # noqa: ASYNC102  # it ends by itself
-        if not self._has_begun:
-            # The task itself was canceled: let the function come to its cleanup in another one.
-            self._start()
-            canceled = await _until_done(self._task) or canceled  # noqa: ASYNC102  # as above
         if kind is None and canceled is not None:
             raise canceled
 

@@ -312,7 +312,7 @@ class _Addresses:
             failed: dict[Address, StepFailed] = {}
             again = await open_tcp([address], failed)
             if again is None:
-                raise failed[address]
+                raise failed.get(address) or _canceled()
             return again[1]
 
         return await _dial_once(self._endpoint, self._settings, self._deadline, carrier)
