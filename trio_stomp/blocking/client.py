@@ -309,6 +309,7 @@ class Client:
         Raises:
             ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
                 ``disconnect_timeout``.
+            BrokerError: The broker has refused DISCONNECT, or a message that was sent without a receipt.
             StompError: The failure of a call that did not wait, if no later call has raised it.
             OperationTimeout: The `timeout` was reached first. The connection was closed at once.
 
