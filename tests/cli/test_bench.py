@@ -117,11 +117,12 @@ async def test_bench_when_the_broker_goes_away_then_that_is_the_error(autojump_c
             await measured(broker, Bench(destination="/queue/a", messages=100_000))
 
 
+@pytest.mark.parametrize("destination", ["/topic/a", "/queue/a"])
 async def test_bench_when_subscribe_is_not_answered_then_begins_when_messages_arrive(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, destination: str
 ) -> None:
-    """What is sent to a topic before its SUBSCRIBE was handled is lost."""
-    bench = Bench(destination="/topic/a", messages=100, receipt=False, ack="auto")
+    """What is sent to a topic before its SUBSCRIBE was handled is lost. A queue keeps it, and it is not measured."""
+    bench = Bench(destination=destination, messages=100, receipt=False, ack="auto")
     async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
 
         async def let_through() -> None:
@@ -132,6 +133,9 @@ async def test_bench_when_subscribe_is_not_answered_then_begins_when_messages_ar
         found = await measured_when_the_subscription_is_late(broker, bench)
 
     assert (found.sent, found.received) == (100, 100)
+    assert len(found.latencies) == 100
+    # The wait before is no part of it.
+    assert found.sending <= found.total < 0.1
 
 
 async def test_bench_when_nothing_ever_arrives_then_says_so(autojump_clock: trio.testing.MockClock) -> None:
