@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.commands import Command, CommandGroup
+from trio_stomp.testing import BrokerOptions
 
 command_line.load_all()
 COMMANDS = [
@@ -53,6 +54,53 @@ def test_help_of_all_commands_when_read_then_their_options_are_under_these_headi
         *("Access", "Changes", "Commands", "Confirmation", "Connection", "Examples", "Input", "Limits", "Listening"),
         *("Measurement", "Message", "Other options", "Output", "Pace", "Protocol", "Queues", "Reply", "Selection"),
         *("Spool", "Subscription", "TLS", "Target", "View"),
+    }
+
+
+def test_options_when_not_given_then_these_are_their_values() -> None:
+    found: dict[str | None, set[object]] = {}
+    for parameter in (each for command in COMMANDS for each in command.params):
+        default = parameter.to_info_dict()["default"]
+        if default:
+            found.setdefault(parameter.name, set()).add(default)
+
+    broker = BrokerOptions()
+    assert found == {
+        "ack": {"client-individual"},
+        "batch": {100},
+        "connect_timeout": {10.0},
+        "count": {1},
+        "dead_letter": {"/queue/dead-letter"},
+        "delimiter": {b"\n"},
+        "heart_beat": {1.0},
+        "host": {"127.0.0.1"},
+        "idle": {2.0},
+        "in_flight": {256},
+        # Of `ping`, and of `top`.
+        "interval": {1.0, 2.0},
+        "max_connections": {broker.max_connections},
+        "max_deliveries": {5},
+        "max_message_bytes": {broker.limits.body_bytes},
+        "max_queue_bytes": {broker.max_queue_bytes},
+        "max_stored_bytes": {broker.max_stored_bytes},
+        "messages": {10_000},
+        "outage": {60.0},
+        # Of `bench`, and of `send`.
+        "patience": {10.0, 30.0},
+        "port": {61613},
+        "prefetch": {1000},
+        "receipt": {True},
+        "size": {100},
+        "sort": {"ready"},
+        "timeout": {10.0},
+        "url": {("stomp://localhost:61613",)},
+    }
+
+
+def test_help_of_all_commands_when_read_then_values_have_these_names() -> None:
+    assert {each.metavar for command in COMMANDS for each in command.params if each.metavar} == {
+        *("COMMAND", "DESTINATION", "DIR", "FORMAT", "LOCATION", "N", "NAME", "NAME:VALUE", "NAME=VALUE", "ORIGIN"),
+        *("PATH", "QUEUE", "REGEX", "SEND,RECEIVE", "SQL", "TEXT", "TYPE", "URL", "USER"),
     }
 
 
