@@ -5,9 +5,12 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.cli.conftest import Cli, bodies, publish
+import pytest
+
+from tests.cli.conftest import Cli, bodies, publish, wait_until_left
 from tests.cli.exit_code import ExitCode
 from tests.cli.processes import PATIENCE, OnPipes
+from tests.kit.full_disk import file_size_limit
 from trio_stomp.testing import Broker, ThreadedBroker
 from trio_stomp.types import Command
 
@@ -62,6 +65,22 @@ def test_subscribe_when_the_folder_cannot_be_written_then_the_message_stays(
     assert bodies(stomp_broker_thread) == [b"one"]
 
 
+@pytest.mark.parametrize("size", [10, 100_000], ids=["small", "larger than a buffer"])
+def test_subscribe_when_the_disk_is_full_then_the_message_stays_and_there_is_no_half_of_its_file(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path, size: int
+) -> None:
+    folder = tmp_path / "bodies"
+    publish(stomp_broker_thread, "x" * size)
+
+    with file_size_limit(5):
+        done = cli("subscribe", "/queue/a", "-n", "1", "-o", str(folder))
+
+    assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "")
+    assert f"the file for a message cannot be written: File too large: {folder}" in done.stderr
+    assert list(folder.iterdir()) == []
+    assert bodies(stomp_broker_thread) == [b"x" * size]
+
+
 def test_subscribe_when_told_timestamps_then_each_message_has_one(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
@@ -92,6 +111,28 @@ def test_subscribe_when_nothing_comes_in_time_then_ends(cli: Cli, stomp_broker_t
     assert (enough.exit_code, enough.stdout) == (0, "one\n")
     assert too_few.exit_code == ExitCode.TIMED_OUT
     assert "only 0 of 1 messages came in time" in too_few.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "printed"), [((), ExitCode.LOST, "one\n"), (("--reconnect",), ExitCode.OK, "one\ntwo\n")]
+)
+def test_subscribe_when_the_link_breaks_then_fails_unless_told_to_reconnect(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, given: tuple[str, ...], code: ExitCode, printed: str
+) -> None:
+    publish(stomp_broker_thread, "one")
+
+    def break_link() -> None:
+        wait_until_left(stomp_broker_thread, 0)
+        stomp_broker_thread.call(Broker.drop_connections)
+        publish(stomp_broker_thread, "two")
+
+    breaking = threading.Thread(target=break_link)
+    breaking.start()
+    done = cli("subscribe", "/queue/a", "-n", "2", *given)
+    breaking.join()
+
+    assert (done.exit_code, done.stdout) == (code, printed)
+    assert bodies(stomp_broker_thread) == ([] if given else [b"two"])
 
 
 def test_subscribe_when_browsing_then_all_is_printed_and_stays_and_it_ends(

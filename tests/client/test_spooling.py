@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 import tempfile
 import tracemalloc
 from array import array
@@ -22,6 +21,7 @@ import trio.testing
 
 import trio_stomp
 from tests.client.clients import client_of_peer
+from tests.kit.full_disk import file_size_limit
 from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
@@ -69,17 +69,6 @@ def open_files(directory: Path) -> int:
         except FileNotFoundError:
             continue
     return found
-
-
-@contextmanager
-def file_size_limit(size: int) -> Generator[None]:
-    """Let no file grow beyond a size, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager

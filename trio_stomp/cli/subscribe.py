@@ -174,7 +174,7 @@ class _Printer:
                     self._number = max(numbers, default=0)
                 path = self._write(folder, suffix, message.body)
             except OSError as error:
-                why = f"the file for a message cannot be written: {error.strerror}: {error.filename}"
+                why = f"the file for a message cannot be written: {error.strerror}: {error.filename or folder}"
                 raise CommandFailed(why) from error
             lines.append(one_line(str(path)).encode() + b"\n")
         return lines
@@ -187,6 +187,8 @@ class _Printer:
             with suppress(FileExistsError), path.open("xb") as file:
                 try:
                     file.write(body)
+                    # Not when it is closed, which would be too late.
+                    file.flush()
                 except OSError:
                     path.unlink()
                     raise
