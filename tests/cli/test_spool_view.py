@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,26 @@ async def test_spool_when_looked_at_then_each_receiver_is_a_row_and_its_error_fo
         "  worker-2 13 (no broker)        failed     0     0.0            0          none",
         "    refused\\n\\x1b[2Jby me",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "rate", "shown"),
+    [
+        (9_999_999, 99.9, ("9999999", "99.9")),
+        (10_000_000, 99.95, ("10M", "100")),
+        (1, 12_345_678.0, ("1", "12M")),
+    ],
+)
+async def test_spool_when_numbers_are_large_then_they_have_few_digits(
+    tmp_path: Path, rows: int, rate: float, shown: tuple[str, str]
+) -> None:
+    store = SpoolLocation.of(str(tmp_path)).open(destination_folder("/queue/a"), STREAM)
+    mark_spool(store, "/queue/a")
+    write_status(store, replace(RECEIVING, rate=rate, rows=rows))
+
+    look = await SpoolView(str(tmp_path), clock=lambda: 1002.5).look()
+
+    assert look.rows[-1][2:4] == shown
 
 
 def test_top_when_a_receiver_cannot_write_then_blocked(cli: Cli, folder: Path) -> None:

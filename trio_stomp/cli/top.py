@@ -76,7 +76,8 @@ def _count(number: int) -> str:
 
 
 def _per_second(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.1f}" if rate < 100 else _count(round(rate))  # noqa: PLR2004  # three digits
+    # From there on, rounding to one place gives four digits.
+    return "-" if rate is None else f"{rate:.1f}" if rate < 99.95 else _count(round(rate))  # noqa: PLR2004  # see above
 
 
 class _Rates:
