@@ -239,6 +239,18 @@ def test_top_when_there_are_no_queues_to_be_had_then_says_why(
     assert why in done.stderr
 
 
+@pytest.mark.parametrize(("most", "code"), [(2, ExitCode.OK), (1, ExitCode.FAILED)])
+def test_top_when_the_answer_is_longer_than_any_broker_sends_then_refused(
+    logged_in: Cli, monkeypatch: pytest.MonkeyPatch, most: int, code: ExitCode
+) -> None:
+    monkeypatch.setattr("trio_stomp.cli.management._MAX_BYTES", most)
+    with serving(always(200, b"[]")) as site:
+        done = logged_in("top", "--once", "--json", "--management", site.url)
+
+    assert done.exit_code == code
+    assert ("HTTP status 200 and 2 bytes" in done.stderr) == (code is not ExitCode.OK)
+
+
 def test_top_when_the_login_is_wrong_or_missing_then_refused(logged_in: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(rabbitmq) as site:
         monkeypatch.setenv("TRIO_STOMP_PASSCODE", "wrong")
@@ -320,6 +332,17 @@ def test_count_when_a_name_has_brackets_then_they_are_no_pattern(cli: Cli) -> No
     assert (done.exit_code, done.stdout) == (0, "4\n")
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "9" * 1000, '"7"', "null"])
+def test_top_when_a_number_is_none_that_a_broker_counts_then_as_if_it_was_left_out(logged_in: Cli, number: str) -> None:
+    rates = f'"publish_details": {{"rate": {number}}}, "deliver_get_details": {{"rate": 2.5}}'
+    line = f'[{{"name": "a", "messages_ready": {number}, "consumers": 3, "message_stats": {{{rates}}}}}]'
+    with serving(always(200, line.encode())) as site:
+        done = logged_in("top", "--once", "--management", site.url)
+
+    assert (done.exit_code, done.stderr) == (0, ""), done.exception
+    assert done.stdout.splitlines()[-1].split() == ["a", "0", "0", "3", "0.0", "2.5"]
+
+
 def test_count_when_a_queue_is_missing_then_says_which(cli: Cli) -> None:
     with serving(rabbitmq) as site:
         done = cli("count", "orders", "oders", "--management", site.url.replace("://", "://ann:s3cret@"))
@@ -338,6 +361,27 @@ async def test_view_when_looked_at_twice_then_shows_rates(autojump_clock: trio.t
     assert first.rows[0] == ("busy", "4", "0", "1", "-", "-")
     assert [row[0] for row in second.rows][:2] == ["busy", "fülle" * 20]
     assert second.rows[0] == ("busy", "4", "0", "1", "10.0", "2.5")
+
+
+async def test_view_when_the_broker_was_started_again_then_no_rate_until_the_look_after_that(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    received = iter([100, 3, 13])
+
+    def answer(path: str, content: object) -> tuple[int, object]:
+        if path != "/api/jolokia":
+            return 404, b""
+        name, queue = [*CLASSIC.items()][-1]
+        return jolokia(path, {**CLASSIC, name: {**queue, "EnqueueCount": next(received)}})(path, content)
+
+    rates: list[str] = []
+    with serving(answer) as site:
+        view = QueueView(management(site.url))
+        for _ in range(3):
+            rates.append((await view.look()).rows[0][4])
+            await trio.sleep(2)
+
+    assert rates == ["-", "-", "5.0"]
 
 
 async def test_view_when_names_are_long_or_evil_then_its_lines_fit_the_screen() -> None:

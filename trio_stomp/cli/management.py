@@ -13,7 +13,7 @@ import json
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeGuard
 
 import anyio
 
@@ -28,6 +28,9 @@ _TIMEOUT: Final = 10.0
 
 # A longer answer must be from another kind of server.
 _MAX_BYTES: Final = 64 * 1024 * 1024
+
+# No counter of a broker has more bits.
+_LARGEST: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,16 +246,21 @@ class Management:
         return _Https(self._host, self._port, self._tls)
 
 
+def _is_count(value: object) -> TypeGuard[int | float]:
+    """Whether a value from JSON is a number that a broker may count; Python also reads NaN, Infinity and 1e999."""
+    return isinstance(value, int | float) and abs(value) < _LARGEST
+
+
 def _number(fields: Mapping[str, object], name: str) -> int:
     # RabbitMQ leaves out the counters of queues that were never used.
     value = fields.get(name, 0)
-    return int(value) if isinstance(value, int | float) else 0
+    return int(value) if _is_count(value) else 0
 
 
 def _rate(counters: Mapping[str, object], name: str) -> float:
     details = counters.get(name)
     rate = details.get("rate") if is_object(details) else None
-    return float(rate) if isinstance(rate, int | float) else 0.0
+    return float(rate) if _is_count(rate) else 0.0
 
 
 def _objects(values: object) -> Iterator[dict[str, object]]:
