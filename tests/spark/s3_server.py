@@ -35,6 +35,7 @@ class S3Proxy:
         is_waiting: Set once a segment has waited.
         refuses: Whether segments are refused, as by a store that is overloaded.
         loses_answers: How many more segments are written without an answer.
+        conflicts: How many more conditional writes are refused, as while another write of the object is under way.
         writes: What was asked to write segments: the method, the path and the query.
     """
 
@@ -45,6 +46,7 @@ class S3Proxy:
         self.is_waiting = threading.Event()
         self.refuses = False
         self.loses_answers = 0
+        self.conflicts = 0
         self.writes: list[str] = []
 
     def admits(self, write: str) -> bool:
@@ -118,6 +120,10 @@ def _handler(s3: S3Proxy, port: int) -> type[BaseHTTPRequestHandler]:
             is_segment = self.command in {"PUT", "POST"} and "/segments/" in self.path
             if is_segment and not s3.admits(f"{self.command} {self.path}"):
                 self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>")
+                return
+            if "If-None-Match" in self.headers and s3.conflicts:
+                s3.conflicts -= 1
+                self._answer(409, [], b"<Error><Code>ConditionalRequestConflict</Code></Error>")
                 return
             connection = http.client.HTTPConnection(_HOST, port, timeout=_PATIENCE)
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THE_HOP}

@@ -18,7 +18,7 @@ from tests.kit.needed import needs
 from tests.spark.receiving import QUEUE, left, numbers_in, planner_of, publish, segments_in, wait_until_left, write
 from tests.spark.s3_server import S3Proxy, run_s3_server
 from tests.spark.test_receiver import Kit, Told
-from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
+from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, conditional_put, status
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.receiver_status import write_status
@@ -97,6 +97,19 @@ def test_object_when_many_create_it_on_s3_at_once_then_one_does(s3: S3Proxy) -> 
         created = list(pool.map(SpoolStore.create, stores, ["a/b"] * 8, [str(at).encode() for at in range(8)]))
 
     assert [stores[0].get("a/b")] == [str(at).encode() for at in range(8) if created[at]]
+
+
+@pytest.mark.parametrize(("conflicts", "is_created"), [(1, True), (3, True), (4, False)])
+def test_object_when_another_write_of_it_is_under_way_on_s3_then_tried_again(
+    s3: S3Proxy, monkeypatch: pytest.MonkeyPatch, conflicts: int, is_created: bool
+) -> None:
+    monkeypatch.setattr(conditional_put, "_PAUSE_SECONDS", 0.0)
+    store = s3.location(f"conflicts-{conflicts}").open()
+    s3.conflicts = conflicts
+
+    assert store.create("a/b", b"1") is is_created
+    assert s3.conflicts == 0
+    assert store.get("a/b") == (b"1" if is_created else None)
 
 
 @pytest.mark.parametrize("written", [SpoolStore.put, SpoolStore.create])

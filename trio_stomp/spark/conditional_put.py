@@ -7,13 +7,18 @@ spool, or the chain of the environment, profiles and the metadata of the machine
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 __all__ = ["put_if_new"]
 
-_CONFLICTS: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
+_EXISTS: Final = frozenset({"PreconditionFailed", "412"})
+# Another write of this object is under way, which may fail: S3 asks to try again. Some stores say this if it exists.
+_CONFLICTS: Final = frozenset({"ConditionalRequestConflict", "409"})
+_ATTEMPTS: Final = 4
+_PAUSE_SECONDS: Final = 0.25
 
 
 class _S3(Protocol):
@@ -38,18 +43,24 @@ def put_if_new(uri: str, settings: Mapping[str, str], path: str, octets: bytes) 
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional
 
     bucket, _, key = path.partition("/")
-    try:
-        _client(uri, settings).put_object(Bucket=bucket, Key=key, Body=octets, IfNoneMatch="*")
-    except ClientError as error:
-        code = _code_of(error)
-        if code in _CONFLICTS:
-            return False
-        if code in {"NotImplemented", "InvalidArgument"}:
-            return None
-        raise OSError(f"{code}: {error}") from None
-    except BotoCoreError as error:
-        raise OSError(str(error)) from error
-    return True
+    client = _client(uri, settings)
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            client.put_object(Bucket=bucket, Key=key, Body=octets, IfNoneMatch="*")
+        except ClientError as error:
+            code = _code_of(error)
+            if code in _CONFLICTS and left:
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            if code in _EXISTS or code in _CONFLICTS:
+                return False
+            if code in {"NotImplemented", "InvalidArgument"}:
+                return None
+            raise OSError(f"{code}: {error}") from None
+        except BotoCoreError as error:
+            raise OSError(str(error)) from error
+        return True
+    raise AssertionError  # the last round returns or raises
 
 
 def _code_of(error: Exception) -> str:
