@@ -201,6 +201,27 @@ def test_object_when_many_create_it_at_once_then_one_does(
     assert list(tmp_path.rglob("*.tmp")) == []
 
 
+def test_object_when_it_cannot_be_created_where_there_are_no_links_then_no_half_of_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would seem to be damaged for ever."""
+
+    def full(_number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def link(_source: str, _target: str) -> None:
+        monkeypatch.setattr(os, "fsync", full)
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    store = in_folder(tmp_path)
+
+    with pytest.raises(SpoolError, match="No space left on device; make room there"):
+        store.create("about.json", b"{}")
+
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
 @pytest.mark.parametrize("make", [in_folder, renaming])
 def test_object_when_it_cannot_be_written_then_no_half_of_it_stays(
     make: Callable[[Path], SpoolStore], tmp_path: Path

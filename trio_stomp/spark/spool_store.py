@@ -402,10 +402,16 @@ class SpoolStore:
             number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
             return False
-        with os.fdopen(number, "wb") as file:
-            file.write(octets)
-            file.flush()
-            _flush(file.fileno())
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(octets)
+                file.flush()
+                _flush(file.fileno())
+        except OSError:
+            # On a disk that is full, half of it would stay, and seem to be damaged.
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108  # as in put()
+            raise
         _flush_folder(os.path.dirname(path))  # noqa: PTH120  # as in put()
         return True
 
