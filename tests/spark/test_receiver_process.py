@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark.receiving import Makes, numbers_in, opened, publish, wait_until_disconnected, wait_until_left
 from tests.spark.test_receiver import PATIENCE, Told
+from trio_stomp.spark import receiver_process
 from trio_stomp.spark.intake_options import destination_folder
 from trio_stomp.spark.receiver import ReceiverOptions
 from trio_stomp.spark.receiver_process import ReceiverFailed, ReceiverProcess
@@ -84,6 +85,25 @@ def test_process_when_killed_then_that_is_told(start: Start) -> None:
     assert str(told.failure()) == (
         "a receiver process was killed by signal 9 (SIGKILL), perhaps because memory ran out"
     )
+
+
+DYING = """
+import os, sys
+sys.stdin.readline()
+sys.stdout.write('{"failed": "the bro')
+sys.stdout.flush()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_process_when_killed_while_it_says_something_then_that_is_told(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver_process, "_COMMAND", (sys.executable, "-c", DYING))
+
+    _, told = start()
+
+    assert str(told.failure()).startswith("a receiver process was killed by signal 9 (SIGKILL), it said ")
 
 
 def test_process_when_the_one_who_started_it_is_killed_then_it_ends_too(

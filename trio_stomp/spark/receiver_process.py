@@ -65,7 +65,11 @@ class ReceiverProcess:
         reason = ""
         with self._process.stdout as output:
             for line in output:
-                found: object = json.loads(line)
+                try:
+                    found: object = json.loads(line)
+                except ValueError:
+                    # It was killed as it wrote.
+                    found = line
                 match found:
                     case {"wrote": int(last), "shard": str(shard)}:
                         self._report.wrote(shard, last)
