@@ -141,6 +141,12 @@ def test_signals_when_the_command_waits_for_them_then_windows_has_them() -> None
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), ExitCode.PIPE_CLOSED, ""),
         (OSError(errno.EINVAL, "Invalid argument", "a?.txt"), None, ""),
         (OSError(errno.ENOSPC, "No space left"), ExitCode.FAILED, "the output cannot be written: No space left"),
+        *(
+            (OSError(number, "It failed"), ExitCode.FAILED, "the output cannot be written: It failed")
+            for number in (errno.EDQUOT, errno.EFBIG, errno.EIO)
+        ),
+        (OSError(errno.ENOSPC, "No space left", "a.txt"), None, ""),
+        (OSError(errno.EBADF, "Bad file descriptor"), None, ""),
     ],
 )
 @pytest.mark.usefixtures("capsys", "windows_command")

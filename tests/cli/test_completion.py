@@ -47,6 +47,9 @@ def completed(line: str, settings: Path) -> str:
 
 def test_command_line_when_the_shell_asks_then_completes(tmp_path: Path) -> None:
     assert completed("trio-stomp sub", tmp_path) == "plain,subscribe"
+    # Behind a command that there is not, also where a module has its name.
+    for name in ("zzz", "options"):
+        assert completed(f"trio-stomp {name} sub", tmp_path) == "plain,subscribe"
 
 
 def test_contexts_when_the_shell_asks_then_their_names_unless_they_cannot_be_read(tmp_path: Path) -> None:

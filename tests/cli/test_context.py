@@ -16,6 +16,8 @@ import pytest
 
 from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import PATIENCE
+from tests.kit.full_disk import file_size_limit
 from trio_stomp.cli.running import CommandFailed
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
 from trio_stomp.testing import BrokerOptions, ThreadedBroker
@@ -112,12 +114,16 @@ def test_context_when_options_are_given_too_then_they_come_first_and_the_environ
     assert bodies(stomp_broker_thread) == [b"one", b"two", b"four"]
 
 
-def test_context_when_another_broker_is_named_then_it_does_not_get_the_headers_which_may_be_secret(
-    without_url: Cli,
+def test_context_when_another_broker_is_named_then_it_gets_no_header_passcode_or_certificate_which_may_be_secret(
+    without_url: Cli, tmp_path: Path
 ) -> None:
-    without_url("context", "add", "a", "-u", "stomp://a", "--connect-header", "token:s3cret", "--vhost", "test")
+    (tmp_path / "file").write_text("s3cret\n", "utf-8")
+    secrets = [f"{option}={tmp_path / 'file'}" for option in ("--passcode-file", "--cert", "--key")]
+    secrets.append("--connect-header=token:s3cret")
+    without_url("context", "add", "a", "-u", "stomps://a", "--vhost", "test", *secrets)
     received: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE)
 
         def refuse() -> None:
             connection, _ = listener.accept()
@@ -126,10 +132,13 @@ def test_context_when_another_broker_is_named_then_it_does_not_get_the_headers_w
 
         refusing = threading.Thread(target=refuse)
         refusing.start()
-        without_url("ping", "--context", "a", "--url", f"stomp://127.0.0.1:{listener.getsockname()[1]}")
+        url = f"stomp://127.0.0.1:{listener.getsockname()[1]}"
+        done = without_url("ping", "--context", "a", "--login", "ann", "--url", url)
         refusing.join()
 
+    assert done.exit_code == ExitCode.NOT_CONNECTED, done.output
     assert b"host:test\n" in received[0]
+    assert b"login:ann\n" in received[0]
     assert b"s3cret" not in received[0]
 
 
@@ -254,6 +263,17 @@ def test_context_when_its_file_is_no_file_then_says_so(cli: Cli, folder: Path, k
         assert isinstance(done.exception, SystemExit)
         assert done.exit_code == ExitCode.USAGE
         assert f"{file} cannot be read" in done.stderr
+
+
+def test_context_when_the_disk_is_full_then_the_contexts_stay_as_they_were(cli: Cli, folder: Path) -> None:
+    cli("context", "add", "a", "-u", "stomp://a")
+    with file_size_limit(5):
+        done = cli("context", "add", "b", "-u", "stomp://b")
+
+    assert done.exit_code == ExitCode.FAILED
+    assert f"{folder / 'contexts.json'} cannot be written: File too large" in done.stderr
+    assert [each.name for each in folder.iterdir()] == ["contexts.json"]
+    assert cli("context", "list").stdout == "  a               stomp://a\n"
 
 
 @pytest.mark.parametrize(

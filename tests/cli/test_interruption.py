@@ -237,6 +237,18 @@ def test_top_when_on_a_terminal_then_redraws_in_place_until_ctrl_c(
     assert terminal.shown.count(b"\x1b[Htrio-stomp-testing/") >= 3
 
 
+def test_top_when_the_terminal_is_dumb_then_each_look_follows_the_one_before(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = on_terminal("top", "--interval", "0.01", "-u", stomp_broker_thread.url)
+    terminal.wait_for(b"CONNECTION", times=3)
+    terminal.type(b"\x03")
+
+    assert terminal.finish() == 0
+    assert b"\x1b" not in terminal.shown
+
+
 PRINTING: list[tuple[str, ...]] = [
     ("--help",),
     ("--version",),

@@ -133,6 +133,13 @@ def test_receive_when_the_broker_is_gone_for_longer_than_the_outage_then_fails(
     assert states_in(tmp_path) == [ReceiverState.FAILED]
 
 
+def test_receive_when_the_broker_was_never_there_then_fails_at_once(cli: Cli, tmp_path: Path) -> None:
+    done = cli("receive", "/queue/a", "--spool", str(tmp_path), "-u", "stomp://127.0.0.1:1", "--outage", "1h")
+
+    assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONNECTED, f"0 messages received into {tmp_path}\n")
+    assert states_in(tmp_path) == [ReceiverState.FAILED]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -60,12 +60,15 @@ def test_reply_when_given_a_text_then_each_request_gets_it(
     assert left(stomp_broker_thread, "/queue/ask") == 0
 
 
-def test_reply_when_it_echoes_then_body_and_type_come_back(cli: Cli, ask: Ask) -> None:
+@pytest.mark.parametrize(("given", "kind"), [((), "text/x-asked"), (("-t", "text/x-told"), "text/x-told")])
+def test_reply_when_it_echoes_then_body_and_type_come_back_unless_told(
+    cli: Cli, ask: Ask, given: tuple[str, ...], kind: str
+) -> None:
     reply = ask(b"\0\xff")
 
-    assert cli("reply", "/queue/ask", "--echo", "--count", "1").exit_code == 0
+    assert cli("reply", "/queue/ask", "--echo", "--count", "1", *given).exit_code == 0
 
-    assert (reply().body, reply().content_type) == (b"\0\xff", "text/x-asked")
+    assert (reply().body, reply().content_type) == (b"\0\xff", kind)
 
 
 def test_reply_when_there_is_a_command_then_it_reads_the_request_and_prints_the_reply(cli: Cli, ask: Ask) -> None:

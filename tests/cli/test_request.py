@@ -6,9 +6,9 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, wait_until_left
 from tests.cli.exit_code import ExitCode
-from trio_stomp.testing import ThreadedBroker
+from trio_stomp.testing import Broker, ThreadedBroker
 
 
 @pytest.fixture
@@ -56,6 +56,21 @@ def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
 
     assert done.exit_code == ExitCode.TIMED_OUT
     assert "no reply to the request to '/queue/nobody' within 0.1 s" in done.stderr
+
+
+def test_request_when_the_link_breaks_while_it_waits_then_says_so_and_prints_nothing(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    def break_link() -> None:
+        wait_until_left(stomp_broker_thread, 1, "/queue/nobody")
+        stomp_broker_thread.call(Broker.drop_connections)
+
+    breaking = threading.Thread(target=break_link)
+    breaking.start()
+    done = cli("request", "/queue/nobody", "tea")
+    breaking.join()
+
+    assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONFIRMED, "")
 
 
 @pytest.mark.usefixtures("_echo")

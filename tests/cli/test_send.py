@@ -1,13 +1,27 @@
 import json
 import time
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import trio
 
+import trio_stomp
 from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
-from trio_stomp.testing import BrokerOptions, QueuedMessage, SwallowReceipts, ThreadedBroker
+from trio_stomp.cli.options import Link
+from trio_stomp.cli.running import Stop
+from trio_stomp.cli.send import Send
+from trio_stomp.testing import (
+    BrokerOptions,
+    DelayReceipts,
+    QueuedMessage,
+    SwallowReceipts,
+    ThreadedBroker,
+    open_broker,
+)
+from trio_stomp.types import ConnectOptions
 
 
 def queued(broker: ThreadedBroker, destination: str = "/queue/a") -> list[QueuedMessage]:
@@ -296,6 +310,33 @@ def test_send_when_told_a_rate_then_it_takes_as_long(cli: Cli, stomp_broker_thre
     # The first one goes at once.
     assert time.monotonic() - started >= 0.08
     assert len(bodies(stomp_broker_thread)) == 5
+
+
+def test_send_when_the_broker_confirms_nothing_then_gives_up_and_says_that_it_may_have_arrived(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    stomp_broker_thread.call(lambda inside: inside.faults.plan(SwallowReceipts()))
+
+    done = cli("send", "/queue/a", "one", "--patience", "100ms")
+
+    assert done.exit_code == ExitCode.TIMED_OUT
+    assert "no confirmation for 0.1 s (--patience); what was sent may have arrived" in done.stderr
+
+
+async def test_send_when_confirmations_come_one_by_one_then_its_patience_begins_anew_with_each(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Connected(Link):
+        def connect(self) -> AbstractAsyncContextManager[trio_stomp.Client]:
+            return trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0))
+
+    async with open_broker(listen=False) as broker:
+        broker.faults.plan(DelayReceipts(seconds=1.0, count=5))
+        link = Connected((), ConnectOptions())
+        await Send(destination="/queue/a", body=("one",), count=5, in_flight=1, patience=1.5).run(link, Stop())
+
+        assert broker.depth("/queue/a") == 5
+    assert trio.current_time() >= 5
 
 
 def test_send_when_the_broker_refuses_then_each_message_is_named(cli: Cli) -> None:
