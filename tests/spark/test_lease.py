@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +15,13 @@ import pytest
 
 from tests.spark.receiving import identity_of_an_ended_process, opened
 from trio_stomp.spark import SpoolTaken
+from trio_stomp.spark import lease as leases
 from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.segments import list_spool
 from trio_stomp.spark.spool_store import SpoolStore
+
+PATIENCE = 60.0
+FIRST = "lease/000000000001.json"
 
 
 class Clock:
@@ -118,6 +125,50 @@ def test_lease_when_its_owner_was_suspended_and_replaced_then_checking_raises_an
         first.check_now()
     first.release()
     assert b"elsewhere" in (store.get("lease/000000000002.json") or b"")
+
+
+def test_lease_when_its_owner_lives_then_renewed_again_and_again(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_RENEW_SECONDS", 0.001)
+    lease = taken(store)
+    seen = {store.get(FIRST)}
+    deadline = time.monotonic() + PATIENCE
+    while len(seen) < 4:
+        assert time.monotonic() < deadline
+        seen.add(store.get(FIRST))
+
+    # It waits for a renewal that is under way.
+    monkeypatch.setattr(leases, "_RENEW_SECONDS", PATIENCE)
+    lease.release()
+    released = store.get_json(FIRST)
+    assert isinstance(released, dict)
+    assert released["released"] is True
+
+
+def test_lease_when_the_spool_is_gone_then_giving_it_back_makes_no_other_one(store: SpoolStore) -> None:
+    lease = taken(store)
+    shutil.rmtree(store.folder)
+
+    lease.release()
+    lease.release()
+
+    assert not Path(store.folder).exists()
+
+
+def test_lease_when_it_cannot_be_given_back_then_that_is_logged(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = taken(store)
+
+    def replace(_source: str, _target: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", replace)
+    lease.release()
+
+    assert "the lease of the spool was not given back: cannot write " in caplog.text
+    assert "No space left on device" in caplog.text
 
 
 def test_lease_when_damaged_by_a_power_cut_then_free_after_it_was_watched(store: SpoolStore) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 
@@ -27,11 +28,11 @@ from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, SpoolTak
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.planner import DataLoss, Planner
-from trio_stomp.spark.receiver_status import read_status, write_status
+from trio_stomp.spark.receiver_status import StatusWatch, read_status, write_status
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentGroup
 from trio_stomp.spark.segments import list_spool
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore, StoredObject
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolFull, SpoolStore, StoredObject
 from trio_stomp.spark.stream_offsets import Offsets
 
 WINDOW = Window(rows=100_000, seconds=1e9)
@@ -328,6 +329,35 @@ def test_segments_when_done_for_long_then_deleted(store: SpoolStore, monkeypatch
     assert segments_in(store) == []
 
 
+class Full(MemoryStore):
+    """A disk without room, but for what is deleted from it."""
+
+    is_full = False
+
+    def put(self, name: str, octets: bytes | pa.Buffer, *, durable: bool = True) -> None:
+        if self.is_full:
+            raise SpoolFull(f"cannot write {name}: No space left on device")
+        super().put(name, octets, durable=durable)
+
+
+def test_segments_when_the_disk_is_full_then_none_is_deleted_before_their_ids_are_saved_and_the_query_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Full()
+    write(store, "a", 1, ["1", "2"])
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    store.is_full = True
+
+    assert planner.next(end, None) == end
+    assert len(segments_in(store)) == 1
+    assert "segments that Spark is done with cannot be deleted yet: cannot write progress.json" in caplog.text
+
+    store.is_full = False
+    planner.next(end, None)
+    assert (segments_in(store), len(list_spool(store).ids)) == ([], 1)
+
+
 def test_query_when_another_one_was_started_then_it_deletes_nothing_and_says_so(store: SpoolStore) -> None:
     write(store, "a", 1, ["1"])
     planner = started(store, max_bytes=1, lease=Lease(store))
@@ -432,6 +462,28 @@ def test_receivers_when_asked_for_then_those_that_have_said_something_lately(sto
     clock[0] += 31
     say(store, "a", ReceiverState.IDLE, ago=39)
     assert [each.shard for each in planner.receivers()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("ago", "later", "is_silent"),
+    [
+        pytest.param(600, 0, False, id="ten minutes old, and not watched yet"),
+        pytest.param(601, 0, True, id="older than that"),
+        pytest.param(0, 29.9, False, id="watched for less than half a minute"),
+        pytest.param(0, 30, True, id="watched for half a minute"),
+    ],
+)
+def test_receiver_when_its_status_stays_as_it_is_then_silent_after_a_while(
+    ago: float, later: float, is_silent: bool
+) -> None:
+    clock = [0.0]
+    watch = StatusWatch(lambda: 1e9, lambda: clock[0])
+    watch.silent({"a": 1e9 - ago})
+    clock[0] += later
+
+    assert ("a" in watch.silent({"a": 1e9 - ago})) is is_silent
+    # It has written another one.
+    assert watch.silent({"a": 1e9 + 1}) == frozenset()
 
 
 # --- rivals, and things that are left over ----------------------------------------------------------------------------

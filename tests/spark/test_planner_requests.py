@@ -9,7 +9,9 @@ import pytest
 
 from tests.spark.memory_store import MemoryStore
 from tests.spark.receiving import planner_of, write
+from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.segments import list_spool
 from trio_stomp.spark.spool_store import StoredObject
 from trio_stomp.spark.stream_offsets import Offsets
 
@@ -67,3 +69,20 @@ def test_planner_when_there_are_more_receivers_then_one_listing_and_no_more_read
         assert asked["listings"] == BATCHES + 1
         assert 0 < asked["reads"] <= reads * receivers * BATCHES
         assert asked["writes"] <= 2 * BATCHES
+
+
+def test_planner_when_a_batch_has_many_copies_then_it_looks_once_whether_another_query_has_the_spool() -> None:
+    store = CountingStore()
+    lease = Lease(store)
+    planner = planner_of(store, window=Window(rows=100_000, seconds=1e9), lease=lease)
+    for shard in range(20):
+        write(store, f"shard-{shard:03}", 1, ["1"], suspects=1)
+    planner.begin(planner.first())
+    store.asked.clear()
+
+    planner.next({}, None)
+    lease.release()
+
+    assert len(list_spool(store).drops) == 19
+    # One of the spool; then one of the leases alone, and one more when it is given back.
+    assert store.asked["listings"] == 3

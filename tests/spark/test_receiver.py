@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -34,7 +35,8 @@ from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import read_status
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
-from trio_stomp.spark.segments import list_spool, open_batches
+from trio_stomp.spark.segments import Listing, list_spool, open_batches
+from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Command
@@ -400,6 +402,58 @@ def test_write_when_it_hangs_for_good_then_the_receiver_says_so_and_fails_and_wh
     assert planned(kit, dedupe="none") == list(range(10))
 
 
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_write_when_it_took_long_then_acknowledged_only_if_the_shard_was_not_given_up_meanwhile(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
+) -> None:
+    """As when the process was suspended: the planner forgets a receiver that writes no status."""
+    publish(threaded_broker, range(10))
+    clock, replace = [1e9], os.replace
+
+    def suspended(source: str, target: str) -> None:
+        if "/segments/" in target:
+            clock[0] += 5
+            if is_given_up:
+                kit.store.delete([each.name for each in kit.store.objects("status")])
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", suspended)
+    receiving = partial(receive, kit.options(max_rows=10), now=lambda: clock[0])
+
+    if is_given_up:
+        with pytest.raises(SpoolError, match="was given up while a write to it took long; start the receiver again"):
+            trio.run(receiving)
+    else:
+        trio.run(receiving)
+    wait_until_left(threaded_broker, 10 if is_given_up else 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(errno.ETIMEDOUT, "Connection timed out"), (errno.EACCES, "Permission denied")]
+)
+def test_spool_when_it_cannot_be_listed_for_a_moment_then_tried_again_unless_that_is_for_good(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch, number: int, text: str
+) -> None:
+    failures = [OSError(number, text)] * 3
+
+    def listed(store: SpoolStore) -> Listing:
+        if failures:
+            raise SpoolError(f"cannot list it: {text}") from failures.pop()
+        return list_spool(store)
+
+    monkeypatch.setattr(receiver, "list_spool", listed)
+    monkeypatch.setattr(receiver, "_FULL_SECONDS_REMOTE", 0.0)
+    publish(threaded_broker, range(10))
+    _, told = kit.start(kit.options())
+
+    if number == errno.EACCES:
+        assert str(told.failure()) == f"cannot list it: {text}"
+        wait_until_left(threaded_broker, 10)
+    else:
+        told.wait(lambda told: told.last == 10)
+        assert failures == []
+
+
 def test_store_when_it_does_not_answer_at_the_start_then_the_receiver_fails_and_names_it(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,6 +488,26 @@ def test_disk_when_it_is_full_then_the_receiver_pauses_for_as_long_as_it_is(
     hanging.error = None
     told.wait(lambda told: told.last == 10)
     wait_until_left(threaded_broker, 0)
+
+
+def test_spool_when_neither_a_segment_nor_the_last_status_can_be_written_then_the_error_is_that_of_the_segment(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, is_broken = os.replace, threading.Event()
+
+    def failing(source: str, target: str) -> None:
+        if "/segments/" in target:
+            is_broken.set()
+        if is_broken.is_set():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    publish(threaded_broker, range(10))
+    _, told = kit.start(kit.options(reconnectTimeoutMs="100"))
+
+    assert re.match(r"cannot write .*/segments/.*: Input/output error", str(told.failure()))
+    wait_until_left(threaded_broker, 10)
 
 
 def test_spool_when_deleted_while_a_receiver_runs_then_it_acknowledges_nothing_more_and_says_why(
@@ -475,6 +549,8 @@ def test_acks_when_the_broker_has_not_confirmed_them_then_the_next_segment_and_t
     assert all(each.in_doubt == 0 for each in others[1:])
     status = kit.status(told)
     assert status.confirmed == status.rows == sum(each.rows for each in [first, *others])
+    # All but the six that were published came again.
+    assert status.redelivered == status.rows - 6 > 0
 
 
 def batches_planned(options: IntakeOptions, names: list[str]) -> Iterator[RecordBatch]:
@@ -570,7 +646,8 @@ def test_segments_when_bodies_are_large_then_bounded_by_their_bytes(
     threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiver, "_SEGMENT_BYTES", 100_000)
-    sizes = [40_000, 40_000, 40_000, 300_000, 10, 10, 99_000]
+    # The last ones are exactly as many as fit.
+    sizes = [40_000, 40_000, 40_000, 300_000, 10, 10, 99_980]
     for size in sizes:
         threaded_broker.call(partial(Broker.publish, destination="/queue/a", body=bytes(size)))
 

@@ -50,7 +50,7 @@ def test_status_when_receivers_write_then_says_what_they_have_said(store: SpoolS
 
     assert destination.destination == "/queue/a"
     assert destination.receivers == (newer, older)
-    assert (destination.read_at, destination.damaged) == (None, ())
+    assert (destination.read_at, destination.lost, destination.damaged) == (None, 0, ())
 
 
 @pytest.mark.parametrize("state", [ReceiverState.FULL, ReceiverState.BLOCKED])

@@ -35,12 +35,13 @@ from tests.spark.receiving import (
 )
 from tests.spark.test_receiver import Told
 from tests.spark.waiting import wait_until
-from trio_stomp.spark import SpoolTaken
+from trio_stomp.spark import SpoolError, SpoolTaken
 from trio_stomp.spark import lease as leases
 from trio_stomp.spark.planner import DataLoss
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup
 from trio_stomp.spark.segments import mark_spool
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 from trio_stomp.spark.stream_offsets import Offset, checked, offset_of
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
@@ -403,6 +404,21 @@ def test_query_when_another_one_reads_the_spool_then_it_reads_nothing_and_the_er
     assert make().latestOffset(end, ReadAllAvailable()) == end
 
 
+def test_query_when_it_cannot_begin_then_it_gives_the_spool_back(
+    make: MakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_PATIENCE_SECONDS", 0.0)
+    first = make(receivers="0")
+    store = first.options.intake.open_spool("stream")
+    spool = mark_spool(store, QUEUE)
+    store.put("progress.json", b"{}")
+    with pytest.raises(SpoolDamaged):
+        first.initialOffset()
+    store.delete(["progress.json"])
+
+    assert make(receivers="0").initialOffset()["spool"] == spool
+
+
 def test_receivers_when_they_are_elsewhere_then_what_they_write_is_read(
     threaded_broker: ThreadedBroker, make: MakeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -443,6 +459,22 @@ def test_receiver_when_it_fails_then_its_rows_come_first_and_then_its_words(
     # Spark shows all of it to the user.
     assert len("".join(traceback.format_exception(caught.value))) < 2000
     assert reader.latestOffset(start, ReadAllAvailable()) == end
+
+
+def test_metrics_when_the_spool_does_not_answer_then_left_out_and_the_query_goes_on(
+    make: MakeReader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = make(receivers="0")
+    write(reader.options.intake.open_spool("stream"), "a", 1, ["1", "2"])
+    end = until(reader, reader.initialOffset(), 2)
+
+    def silent(_store: SpoolStore, _shard: str) -> None:
+        raise SpoolError("cannot read the status of a receiver")
+
+    monkeypatch.setattr("trio_stomp.spark.planner.read_status", silent)
+
+    assert reader.reportLatestOffset() == end
+    assert "no metrics: cannot read the status of a receiver" in caplog.text
 
 
 def test_reader_when_pickled_then_nothing_that_is_open_travels(make: MakeReader) -> None:

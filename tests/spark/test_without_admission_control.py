@@ -5,11 +5,14 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.spark.receiving import QUEUE, Makes, numbers_of, publish
+from trio_stomp.spark.planner import DataLoss
+from trio_stomp.spark.stream_offsets import checked, offset_of
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader, WithoutAdmissionControl
 from trio_stomp.testing import ThreadedBroker
@@ -99,3 +102,20 @@ def test_reader_when_batches_wait_for_rows_or_have_few_bytes_then_the_first_does
     assert again.latestOffset() == end
     publish(threaded_broker, range(30, 70))
     assert read_all(again, end, 1)[0] == [[30]]
+
+
+def test_reader_when_the_spool_is_older_than_the_checkpoint_then_the_batch_that_says_so_fails(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    """It opened the spool without knowing where it begins: that is first said when a batch is run."""
+    publish(threaded_broker, range(5))
+    first = make()
+    _, end = read_all(first, first.initialOffset(), 5)
+    first.stop()
+    found = checked(end, QUEUE)
+    ahead = offset_of(QUEUE, replace(found, rows=dict.fromkeys(found.rows, 9)))
+
+    again = make()
+    again.initialOffset()
+    with pytest.raises(DataLoss, match="does not have the rows 6 to 9"):
+        again.partitions(ahead, ahead)
