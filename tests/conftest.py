@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
 import os
 import random
 import signal
-import time
 from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit.loops import LOOPS, backend
+from tests.kit.watchdog import Watchdog
 
 # A busy machine may take its time over an example: that is no failure, and neither is it for the search of examples.
 settings.register_profile(
@@ -114,34 +113,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "loops(*names): what tests/kit/loops.py calls on_loops()")
     if not config.getini("faulthandler_timeout"):
-        config.pluginmanager.register(_Watchdog())
-
-
-class _Watchdog:
-    """Ends the run when a test takes longer than five to six minutes, and shows where it hangs.
-
-    pytest's own ``faulthandler_timeout`` starts a thread for each test, and waits for its end. Where all cores are
-    busy, that takes longer than most tests.
-    """
-
-    _LIMIT = 300.0
-    _STEP = 60.0
-
-    def __init__(self) -> None:
-        # Before pytest captures what is written to it.
-        self._errors = os.fdopen(os.dup(2), "w")
-        self._set_at = -self._STEP
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self) -> None:
-        now = time.monotonic()
-        if now - self._set_at >= self._STEP:
-            self._set_at = now
-            faulthandler.dump_traceback_later(self._LIMIT + self._STEP, exit=True, file=self._errors)
-
-    def pytest_unconfigure(self) -> None:
-        faulthandler.cancel_dump_traceback_later()
-        self._errors.close()
+        config.pluginmanager.register(Watchdog(limit=300, step=60))
 
 
 @pytest.hookimpl(tryfirst=True)
