@@ -115,7 +115,7 @@ soak: $(VENV)/.stamp-test  ### the same with a million messages, into docs/relia
 spark-soak: $(VENV)/.stamp-test  ### a million messages through Spark with a hundred random kills (ARGS="--messages N --kills N --spool s3 artemis")
 	@PYTHONPATH="$(CURDIR)/examples" $(PY) -m tests.crashes.soak $(ARGS)
 
-# coverage.py begins in each process that has this variable; tests/conftest.py takes it from those that tests start.
+# coverage.py begins in each process that has this variable: see what_coverage_measures() in tests/conftest.py.
 # One session of Spark at a time uses all cores already.
 coverage: MEASURED := COVERAGE_PROCESS_START="$(CURDIR)/pyproject.toml"
 coverage: $(VENV)/.stamp-test  ### run the fast tests and Spark's, measure branch coverage, fail under the floor in pyproject.toml

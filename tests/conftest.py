@@ -60,13 +60,16 @@ def java_is_brief_and_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session", autouse=True)
-def coverage_of_the_tests_alone() -> Generator[None]:
-    """Let `make coverage` measure each process that runs tests, and none that a test starts.
+def what_coverage_measures() -> Generator[None]:
+    """Let `make coverage` measure each process that runs tests, and of those that a test starts the forked ones alone.
+
+    See tests/kit/warm_python.py. `make mutants` measures all of them, under the name of the test.
 
     The results are saved at once: pytest-xdist kills workers that do not leave within seconds.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("COVERAGE_PROCESS_START", raising=False)
+        if "TRIO_STOMP_TEST" not in os.environ:
+            patch.delenv("COVERAGE_PROCESS_START", raising=False)
         yield
     if "COVERAGE_PROCESS_START" in os.environ:
         from coverage import Coverage  # noqa: PLC0415  # not installed wherever the tests run

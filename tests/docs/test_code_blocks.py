@@ -161,7 +161,8 @@ def imports_of_ours(source: str) -> tuple[str, ...]:
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names.add(node.module)
-    ours = {name for name in names if name.partition(".")[0] == "trio_stomp"}
+    # pyarrow, which that of Spark imports, starts threads.
+    ours = {name for name in names if name.startswith("trio_stomp") and not name.startswith("trio_stomp.spark")}
     if ours:
         loop = "_asyncio" if "asyncio" in names else "_trio"
         ours.update({f"trio_stomp.runtime.{loop}", f"anyio._backends.{loop}"})
