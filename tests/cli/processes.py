@@ -54,7 +54,9 @@ def warm_python() -> Generator[WarmPython]:
         yield started
 
 
-def start(python: WarmPython, streams: tuple[int, int, int], *arguments: str) -> AbstractContextManager[WarmProgram]:
+def start(
+    python: WarmPython, streams: tuple[int | None, int | None, int | None], *arguments: str
+) -> AbstractContextManager[WarmProgram]:
     """Start the command with these standard streams, and with the environment variables of now."""
     environment = {**os.environ, "COLUMNS": "400"}
     return python.run_on(streams, "-m", "trio_stomp.cli", *arguments, folder=Path.cwd(), environment=environment)
