@@ -81,6 +81,7 @@ def _server() -> Generator[int]:
             while not _made_bucket(port):
                 assert process.poll() is None, "moto's server has ended"
                 assert time.monotonic() < until, "moto's server does not answer"
+                time.sleep(0.02)
             yield port
         finally:
             process.terminate()
