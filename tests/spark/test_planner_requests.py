@@ -83,6 +83,6 @@ def test_planner_when_a_batch_has_many_copies_then_it_looks_once_whether_another
     planner.next({}, None)
     lease.release()
 
-    assert len(list_spool(store).drops) == 19
     # One of the spool; then one of the leases alone, and one more when it is given back.
     assert store.asked["listings"] == 3
+    assert len(list_spool(store).drops) == 19

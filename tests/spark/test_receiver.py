@@ -549,8 +549,8 @@ def test_acks_when_the_broker_has_not_confirmed_them_then_the_next_segment_and_t
     assert all(each.in_doubt == 0 for each in others[1:])
     status = kit.status(told)
     assert status.confirmed == status.rows == sum(each.rows for each in [first, *others])
-    # All but the six that were published came again.
-    assert status.redelivered == status.rows - 6 > 0
+    # The six that were published, and those that came again: it depends on whether the broker had taken the ACK.
+    assert status.redelivered == status.rows - 6
 
 
 def batches_planned(options: IntakeOptions, names: list[str]) -> Iterator[RecordBatch]:
