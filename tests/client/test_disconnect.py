@@ -110,7 +110,7 @@ async def test_leaving_when_another_task_still_disconnects_then_it_waits_for_tha
     async with trio.open_nursery() as nursery:
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             for task in (send, disconnect):
-                nursery.start_soon(task, client)
+                nursery.start_soon(task, client)  # noqa: ASYNC111  # it goes on while the client is left
                 await trio.testing.wait_all_tasks_blocked()
     assert ended == ["confirmed", DisconnectResult.RECEIPT]
 
@@ -130,7 +130,7 @@ async def test_leaving_when_the_disconnect_of_another_task_was_canceled_then_clo
     async with trio.open_nursery() as nursery:
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             for task in (send, disconnect):
-                nursery.start_soon(task, client)
+                nursery.start_soon(task, client)  # noqa: ASYNC111  # it goes on while the client is left
                 await trio.testing.wait_all_tasks_blocked()
     assert trio.current_time() - began == pytest.approx(1)
 
@@ -148,7 +148,7 @@ async def test_aclose_when_another_task_still_closes_then_it_waits_for_that(
 
     async with trio.open_nursery() as nursery, trio_stomp.connect_stream(broker.connect_stream()) as client:
         for task in (send, call):
-            nursery.start_soon(task, client)
+            nursery.start_soon(task, client)  # noqa: ASYNC111  # it goes on while the client is left
             await trio.testing.wait_all_tasks_blocked()
         await client.aclose()
         assert ended == ["confirmed"]
