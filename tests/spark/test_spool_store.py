@@ -306,6 +306,7 @@ def test_location_when_remote_then_kept_as_it_is_and_its_settings_are_not_shown(
     ("uri", "said"),
     [
         ("spool", "must be an absolute path"),
+        ("bucket/spool?secret_key=hunter2", "must be an absolute path, .*, got 'bucket/spool'"),
         ("file:spool", "must be an absolute path"),
         ("file://data/spool", "must be an absolute path"),
         ("s3://key:hunter2@bucket/spool", "holds a key; give it in the environment"),
@@ -316,6 +317,7 @@ def test_location_when_remote_then_kept_as_it_is_and_its_settings_are_not_shown(
             "dbfs:/spool",
             "must be a path on Databricks, such as /Volumes/catalog/schema/volume/spool, got 'dbfs:",
         ),
+        ("dbfs:/spool?token=hunter2", "must be a path on Databricks, .*, got 'dbfs:/spool'"),
         ("gs:bucket/spool", "must name a bucket, such as gs://bucket/spool, got 'gs:bucket/spool'"),
         (
             "gs2://bucket/spool?key=hunter2",
@@ -361,6 +363,16 @@ def test_location_when_local_and_it_has_settings_then_refused_without_showing_a_
     [
         ("s3://bucket/a?secret_key=hunter2", {}, "'secret_key'"),
         ("s3://buck et/a?secret_key=hunter2", {}, "at character ' '"),
+        # Where the URI ends, by its own rules.
+        ("s3://buck et/a?secret_key=#hunter2", {}, "at character ' '"),
+        ("s3://buck et/#?secret_key=hunter2", {}, "at character ' '"),
+        ("s3://bucket/a", {"proxy_options": "://ann:hunter2@proxy"}, "'...'"),
+        ("s3://bucket/a", {"request_timeout": "soon"}, "'request_timeout' must be a number of seconds, got 'soon'"),
+        (
+            "s3://bucket/a?connect_timeout=true",
+            {"region": "eu-west-1"},
+            "'connect_timeout' must be a number of seconds",
+        ),
         ("s3://bucket/a?nonsense=hunter2", {"region": "eu-west-1"}, "'nonsense'"),
         ("s3://bucket/a", {"secret_kei": "hunter2", "region": "eu-west-1"}, "'secret_kei'"),
         ("hdfs://host:8020/a", {"user": "hunter2"}, "run: pip install fsspec"),

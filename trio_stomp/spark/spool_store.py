@@ -12,7 +12,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -147,6 +147,8 @@ class SpoolLocation:
             raise OptionError(
                 "the option 'spoolLocation' holds a key; give it in the environment, or in the option 'spoolOptions'"
             )
+        # There may be keys behind it.
+        shown, _, _ = uri.partition("?")
         if parts.scheme in {"", "file"}:
             is_uri = "://" in uri
             path = parts.path if is_uri else uri.removeprefix("file:")
@@ -154,7 +156,7 @@ class SpoolLocation:
             if not path.startswith("/") or (is_uri and parts.netloc not in {"", "localhost"}):
                 raise OptionError(
                     f"the option 'spoolLocation' must be an absolute path, the same on every machine, or a URI such as "
-                    f"s3://bucket/spool, got {uri!r}"
+                    f"s3://bucket/spool, got {shown!r}"
                 )
             if names := ", ".join(repr(name) for name, _ in settings):
                 raise OptionError(
@@ -166,13 +168,12 @@ class SpoolLocation:
         if parts.scheme == "dbfs" and not settings:
             raise OptionError(
                 "the option 'spoolLocation' must be a path on Databricks, such as "
-                f"/Volumes/catalog/schema/volume/spool, got {uri!r}, which only Hadoop's file systems can read"
+                f"/Volumes/catalog/schema/volume/spool, got {shown!r}, which only Hadoop's file systems can read"
             )
-        _check_scheme(parts.scheme, uri)
+        _check_scheme(parts.scheme, shown)
         if parts.scheme in _BUCKETED and not parts.netloc:
             raise OptionError(
-                f"the option 'spoolLocation' must name a bucket, such as {parts.scheme}://bucket/spool, got "
-                f"{uri.partition('?')[0]!r}"
+                f"the option 'spoolLocation' must name a bucket, such as {parts.scheme}://bucket/spool, got {shown!r}"
             )
         return cls(uri=uri, settings=settings)
 
@@ -196,9 +197,10 @@ class SpoolLocation:
         try:
             system, path = _file_system(scheme, self.uri, _typed(self.settings))
         except (OSError, ValueError, TypeError, ImportError, pa.ArrowException) as error:
-            # PyArrow repeats a URI that it cannot read, in a traceback too.
-            said = str(error)
-            reason = said.replace(urlsplit(self.uri).query or "?", "...")
+            # PyArrow repeats what it cannot read, in a traceback too: the URI, or that of a proxy.
+            said = reason = str(error)
+            for hidden in (self.uri.partition("?")[2], dict(self.settings).get("proxy_options")):
+                reason = reason.replace(hidden, "...") if hidden else reason
             raise SpoolError(
                 f"cannot open the spool {self.shown}: {reason}; check spoolLocation, spoolOptions, and the credentials "
                 "of this machine"
@@ -206,7 +208,7 @@ class SpoolLocation:
         return SpoolStore(system, "/".join([path.rstrip("/"), *folders]), scheme, self)
 
 
-def _check_scheme(scheme: str, uri: str) -> None:
+def _check_scheme(scheme: str, shown: str) -> None:
     """Raise OptionError if there is no such kind of file system."""
     if scheme in _BY_PYARROW:
         return
@@ -219,17 +221,25 @@ def _check_scheme(scheme: str, uri: str) -> None:
     if scheme not in known:
         listed = ", ".join(sorted(_BY_PYARROW))
         raise OptionError(
-            f"the option 'spoolLocation' has the unknown scheme {scheme!r}, got {uri.partition('?')[0]!r}; expected an "
+            f"the option 'spoolLocation' has the unknown scheme {scheme!r}, got {shown!r}; expected an "
             f"absolute path, or a URI of {listed}, or of another file system that the package fsspec supports"
         )
 
 
-def _typed(settings: Iterable[tuple[str, str]]) -> dict[str, object]:
-    """Arguments as their file system expects them: it would take the text "false" for true."""
-    return {
-        name: _FLAGS.get(value.lower(), float(value) if name.endswith("_timeout") else value)
-        for name, value in settings
-    }
+def _typed(settings: Collection[tuple[str, str]]) -> dict[str, object]:
+    """Arguments as their file system expects them: it would take the text "false" for true.
+
+    Raises:
+        ValueError: A timeout is not a number.
+    """
+    typed: dict[str, object] = {name: _FLAGS.get(value.lower(), value) for name, value in settings}
+    for name, value in settings:
+        if name.endswith("_timeout"):
+            try:
+                typed[name] = float(value)
+            except ValueError:
+                raise ValueError(f"{name!r} must be a number of seconds, got {value!r}") from None
+    return typed
 
 
 def _file_system(scheme: str, uri: str, settings: dict[str, object]) -> tuple[fs.FileSystem, str]:
