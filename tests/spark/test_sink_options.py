@@ -89,13 +89,13 @@ def plan_write(ddl: str, **options: str) -> None:
             ({"sendHeaders": f'{{"{name}": "1"}}'}, f"'sendHeaders' has the header '{name}'; the sink sets it itself")
             for name in ("content-length", "receipt", "transaction")
         ),
-        # With one id for all of them, Artemis would drop every row but the first.
+        # With one id for all of them, Artemis would drop every row but the first, and sources take them for copies.
         *(
             (
                 {"sendHeaders": f'{{"{name}": "1"}}', "dedupHeader": "x-id", "dedupIds": "none"},
                 f"'sendHeaders' has the header '{name}'; each row needs an id of its own",
             )
-            for name in ("_AMQ_DUPL_ID", "x-id")
+            for name in ("_AMQ_DUPL_ID", "amqp-message-id", "dedup-id", "x-id")
         ),
         ({"recieptWindow": "1"}, "did you mean 'receiptWindow'"),
         ({"dedupHeader": "receipt"}, "'dedupHeader' cannot be 'receipt': the sink sets it itself"),

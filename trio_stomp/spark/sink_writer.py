@@ -29,7 +29,7 @@ from typing import Final, Protocol, TypeVar
 from pyarrow import RecordBatch
 
 from trio_stomp.blocking import Client
-from trio_stomp.brokers import ARTEMIS
+from trio_stomp.brokers import ARTEMIS, GENERIC, RABBITMQ
 from trio_stomp.client import OutgoingMessage
 from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
 from trio_stomp.spark.connection_options import ConnectionOptions
@@ -109,9 +109,9 @@ class SinkOptions:
         if dedup_header in RESERVED:
             msg = f"the option 'dedupHeader' cannot be {dedup_header!r}: {RESERVED[dedup_header]}"
             raise OptionError(msg)
-        # With one id for all rows, the broker would drop all but the first.
+        # With one id for all rows, the broker would drop all but the first, or the source would take them for copies.
         ids = dict.fromkeys(
-            (_DROPPED_BY_BROKER, dedup_header or _DROPPED_BY_BROKER),
+            (*(each.stable_id_header for each in (ARTEMIS, GENERIC, RABBITMQ)), dedup_header or _DROPPED_BY_BROKER),
             "each row needs an id of its own: use the column 'dedup_id', or the option 'dedupIds'",
         )
         headers = reader.headers("sendHeaders", reserved={**RESERVED, **ids})
