@@ -375,7 +375,9 @@ def test_query_when_told_to_start_in_a_spool_that_is_gone_then_no_other_one_is_m
     """The error advises to put it back, for which its place must be free."""
     begun = json.dumps(offset_of(QUEUE, Offset(spool="gone", rows={"a": 5})))
 
-    with pytest.raises(DataLoss, match="no spool is there"):
+    with pytest.raises(
+        DataLoss, match=r"startingOffsets belongs to the spool gone .* no spool is there.* give another"
+    ):
         make(startingOffsets=begun).initialOffset()
     assert not (tmp_path / "spool").exists()
 

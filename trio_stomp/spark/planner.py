@@ -53,6 +53,10 @@ _ADVICE: Final = (
     "Put back the spool that belongs to this checkpoint, or the checkpoint that belongs to this spool; or continue "
     "without these rows with the option failOnDataLoss=false"
 )
+_ADVICE_FOR_OPTION: Final = (
+    "Put back that spool, or give another startingOffsets; or begin with the oldest rows that are there with the "
+    "option failOnDataLoss=false"
+)
 
 
 class DataLoss(RuntimeError):
@@ -650,13 +654,16 @@ class Planner:
         }
 
 
-def refuse_other_spool(store: SpoolStore, begun: Offset, *, fail_on_data_loss: bool) -> None:
-    """Check that a spool is the one that a checkpoint belongs to, before a new one is made in its place.
+def refuse_other_spool(
+    store: SpoolStore, begun: Offset, *, fail_on_data_loss: bool, is_checkpoint: bool = True
+) -> None:
+    """Check that a spool is the one that an offset belongs to, before a new one is made in its place.
 
     Args:
         store: The spool.
-        begun: The offset of the checkpoint.
+        begun: The offset.
         fail_on_data_loss: Whether another one is an error; otherwise it is logged.
+        is_checkpoint: Whether it is of the checkpoint; otherwise of the option ``startingOffsets``.
 
     Raises:
         SpoolReplaced: It is not.
@@ -669,9 +676,10 @@ def refuse_other_spool(store: SpoolStore, begun: Offset, *, fail_on_data_loss: b
     last = [f"row {row} of shard {shard}" for shard, row in sorted(begun.rows.items())]
     more = [f"the last rows of {len(last) - _NAMED} more shards"] if len(last) > _NAMED else []
     which = f": those after {'; '.join([*last[:_NAMED], *more])}" if last else ""
+    owner, advice = ("the checkpoint", _ADVICE) if is_checkpoint else ("startingOffsets", _ADVICE_FOR_OPTION)
     msg = (
-        f"the checkpoint belongs to the spool {begun.spool} in {store.folder}, but {what}. Any rows that were received "
-        f"but not yet processed are missing{which}. {_ADVICE}"
+        f"{owner} belongs to the spool {begun.spool} in {store.folder}, but {what}. Any rows that were received but "
+        f"not yet processed are missing{which}. {advice}"
     )
     if fail_on_data_loss:
         raise SpoolReplaced(msg)

@@ -66,7 +66,12 @@ class _Query:
         self._gone: set[str] = set()
         if isinstance(promised, Offset):
             # Before anything is written, which would make a new spool in place of the one that is missing.
-            refuse_other_spool(self.store, promised, fail_on_data_loss=options.fail_on_data_loss)
+            refuse_other_spool(
+                self.store,
+                promised,
+                fail_on_data_loss=options.fail_on_data_loss,
+                is_checkpoint=begun is not None,
+            )
             self._gone.add(promised.spool)
         mark_spool(self.store, options.intake.destination)
         self._is_checked = False
