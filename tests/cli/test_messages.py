@@ -1,11 +1,12 @@
 """Bodies that keep their type, bytes or text, when a message is sent again, which only some brokers show."""
 
+import click
 import pytest
 import trio
 
 import trio_stomp
 from tests.cli.delivering import delivered
-from trio_stomp.cli.messages import from_line, take_batch, to_line
+from trio_stomp.cli.messages import from_line, regex_of, take_batch, to_line
 from trio_stomp.client import resent_body
 from trio_stomp.testing import open_broker
 
@@ -67,3 +68,8 @@ async def test_batch_when_something_comes_in_time_then_taken(autojump_clock: tri
     assert [message.body for message in rest] == [b"3"]
     assert waited == 5.0
     assert nothing == []
+
+
+def test_pattern_when_it_is_nested_too_deeply_then_refused() -> None:
+    with pytest.raises(click.BadParameter, match="invalid regular expression"):
+        regex_of("(" * 5000)

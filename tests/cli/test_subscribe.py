@@ -177,6 +177,16 @@ def test_subscribe_when_a_pattern_is_not_utf_8_then_its_bytes_are_found(
     assert cli("subscribe", "/queue/a", "-n", "1", "--grep", "f\udce9$").stdout_bytes == b"caf\xe9\n"
 
 
+def test_subscribe_when_a_pattern_has_a_bracket_in_brackets_then_no_warning_of_python_is_shown(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "a[1]")
+
+    done = cli("subscribe", "/queue/a", "-n", "1", "--grep", "[[(]1")
+
+    assert (done.exit_code, done.output) == (0, "a[1]\n")
+
+
 def test_subscribe_when_messages_in_the_way_fill_the_prefetch_then_says_so(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:

@@ -43,6 +43,7 @@ REFUSED: list[tuple[str, str]] = [
     ("pub", "no such command 'pub'; did you mean 'send'"),
     ("purge /queue/a", "pass --yes"),
     ("purge /queue/a --grep '('", "invalid regular expression"),
+    (f"purge /queue/a --grep a{{{10**20}}}", "invalid regular expression"),
     ("receive /queue/a", "Missing option '--spool'"),
     ("receive /queue/a --spool spool", "the option 'spoolLocation' must be an absolute path"),
     ("receive /queue/a --spool /s -o prefetc=3", "did you mean 'prefetch'?"),

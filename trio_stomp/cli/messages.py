@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -28,8 +29,11 @@ __all__ = ["Filter", "blocked_by", "from_line", "moved", "require_all", "room", 
 def regex_of(text: str) -> re.Pattern[bytes]:
     """Read a regular expression for bodies."""
     try:
-        return re.compile(text.encode(errors="surrogateescape"))
-    except re.error as error:
+        with warnings.catch_warnings():
+            # Python warns of what a later version may read differently.
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(text.encode(errors="surrogateescape"))
+    except (re.error, OverflowError, RecursionError) as error:
         raise click.BadParameter(f"invalid regular expression: {error}") from error
 
 
