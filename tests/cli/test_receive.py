@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 
 from trio_stomp.spark import ReceiverState, status
 from trio_stomp.spark.intake_options import STREAM, destination_folder
+from trio_stomp.spark.receiver import Report
 from trio_stomp.spark.segments import list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation
 
@@ -51,6 +53,19 @@ def test_receive_when_nothing_comes_any_more_then_all_is_in_the_spool_and_acknow
     assert bodies_in(tmp_path) == [b"one", b"two"]
     assert states_in(tmp_path) == [ReceiverState.ENDED]
     wait_until_left(stomp_broker_thread, 0)
+
+
+def test_receive_when_the_spool_has_a_key_in_its_uri_then_it_is_not_shown(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(_options: Mapping[str, str], *, report: Report, **_others: object) -> None:
+        report.wrote("shard", 1)
+
+    monkeypatch.setattr("trio_stomp.spark.run_receiver", run)
+
+    done = cli("receive", "/queue/a", "--spool", "s3://bucket/spool?secret_key=s3cret")
+
+    assert (done.exit_code, done.output) == (0, "1 message received into s3://bucket/spool\n")
 
 
 def test_receive_when_there_were_enough_then_ends_and_leaves_the_rest(

@@ -15,7 +15,7 @@ pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 
 from trio_stomp.cli.top import SpoolView
-from trio_stomp.spark import ReceiverState, ReceiverStatus
+from trio_stomp.spark import CareReport, ReceiverState, ReceiverStatus
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.segments import mark_spool
@@ -149,3 +149,16 @@ def test_spool_when_there_is_none_then_said(cli: Cli, tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (ExitCode.FAILED, "")
     assert f"there is no spool in {tmp_path}" in done.stderr
+
+
+def test_spool_when_there_is_none_and_its_uri_has_a_key_then_it_is_not_shown(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def care(*_location: object, **_wanted: object) -> list[CareReport]:
+        return []
+
+    monkeypatch.setattr("trio_stomp.spark.care", care)
+
+    done = cli("spool", "s3://bucket/spool?secret_key=s3cret")
+
+    assert done.stderr == "trio-stomp: there is no spool in s3://bucket/spool\n"

@@ -22,7 +22,7 @@ from trio_stomp.printable import one_line
 if TYPE_CHECKING:
     from trio_stomp.spark import CareReport
 
-__all__ = ["spool", "spool_option", "using_spool"]
+__all__ = ["shown", "spool", "spool_option", "using_spool"]
 
 
 @contextmanager
@@ -50,6 +50,11 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
         raise InvalidUsage("an argument is not UTF-8 text") from error
     except SpoolTaken as error:
         raise CommandFailed(str(error)) from error
+
+
+def shown(location: str) -> str:
+    """The location of a spool as one line, without the arguments of a URI: there may be keys among them."""
+    return one_line(location if location.startswith("/") else location.partition("?")[0])
 
 
 def spool_option(heading: str = "Spool") -> Pairs:
@@ -100,7 +105,7 @@ class Spool:
                 parts += 1
                 left += len(found.damaged.keys() - set(found.set_aside))
         if not parts:
-            raise CommandFailed(f"there is no spool in {one_line(self.location)}")
+            raise CommandFailed(f"there is no spool in {shown(self.location)}")
         if left:
             how = "restore them from a backup, or run the command again with --set-aside"
             raise CommandFailed(f"{left} damaged segments; {how}")
