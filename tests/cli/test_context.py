@@ -475,3 +475,15 @@ def test_passcode_when_its_keyring_has_gone_then_says_what_it_requires(
 
     assert done.exit_code == ExitCode.USAGE
     assert "there is no keyring for the passcode of 'a': it requires the package keyring" in done.stderr
+
+
+def test_passcode_when_the_keyring_of_the_one_before_has_gone_then_the_new_one_is_not_left_in_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, context(passcode='"keyring"'))
+    monkeypatch.setattr("trio_stomp.cli.saved_contexts.keyring", lambda: None)
+
+    with pytest.raises(CommandFailed, match="there is no keyring for the passcode of 'a'"):
+        ContextStore(folder).add("a", {}, "s3cret", PasscodePlace.FILE)
+
+    assert [each.name for each in folder.iterdir()] == ["contexts.json"]

@@ -121,6 +121,9 @@ class ContextStore:
             raise InvalidUsage(f"invalid name {name!r}; use letters, digits and . _ -")
         contexts = self.all()
         where = PasscodePlace.NOWHERE if passcode is None else place
+        if name in contexts and contexts[name].passcode is PasscodePlace.KEYRING:
+            # Before anything is written: without it, the one there could not be forgotten.
+            _require_keyring(name)
         if where is PasscodePlace.KEYRING:
             _keyring_of(name, "set_password", passcode)
         elif where is PasscodePlace.FILE:
@@ -247,11 +250,16 @@ def keyring() -> ModuleType | None:
     return module if module.get_keyring().priority > 0 else None
 
 
-def _keyring_of(name: str, verb: str, *arguments: object) -> object:
+def _require_keyring(name: str) -> ModuleType:
     module = keyring()
     if module is None:
         why = "it requires the package keyring and a keyring of the system"
         raise InvalidUsage(f"there is no keyring for the passcode of {name!r}: {why}")
+    return module
+
+
+def _keyring_of(name: str, verb: str, *arguments: object) -> object:
+    module = _require_keyring(name)
     errors = importlib.import_module("keyring.errors")
     try:
         result: object = getattr(module, verb)(_SERVICE, name, *arguments)
