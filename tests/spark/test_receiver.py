@@ -29,8 +29,10 @@ from tests.spark.receiving import (
     segments_in,
     wait_until_left,
 )
-from trio_stomp.errors import BrokerError, ConnectionLost
-from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, receiver
+from trio_stomp.client import connect
+from trio_stomp.errors import BrokerError, ConnectionLost, OperationTimeout
+from trio_stomp.protocol import Limits
+from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, connection_options, receiver
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import read_status
@@ -295,7 +297,7 @@ def test_spool_when_it_cannot_be_written_to_then_nothing_is_taken_or_acknowledge
 def test_spool_when_it_cannot_be_written_to_for_good_then_the_receiver_fails_and_the_messages_are_given_back(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
-    thread, told, _ = start_and_block(threaded_broker, kit, outage="300")
+    thread, told, _ = start_and_block(threaded_broker, kit, outage="3000")
 
     assert isinstance(told.failure(), SpoolError)
     assert thread.join(PATIENCE)
@@ -524,11 +526,16 @@ def test_spool_when_deleted_while_a_receiver_runs_then_it_acknowledges_nothing_m
     wait_until_left(threaded_broker, 4)
 
 
+def wait_for_ack(broker: ThreadedBroker) -> None:
+    """Wait until the broker has received an ACK."""
+    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60))
+
+
 def start_and_lose_acks(broker: ThreadedBroker, kit: Kit, options: ReceiverOptions) -> tuple[ReceiverThread, Told]:
     """Start a receiver whose link breaks before its first ACK is confirmed."""
     broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.ACK)))
     thread, told = kit.start(options)
-    broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60))
+    wait_for_ack(broker)
     broker.call(Broker.drop_connections)
     return thread, told
 
@@ -677,26 +684,28 @@ def test_spool_when_large_bodies_come_at_once_then_no_more_of_them_are_written_t
     told.wait(lambda told: told.last == 20)
 
 
-@pytest.mark.slow
-def test_bodies_when_more_than_fit_into_memory_come_before_a_receipt_then_they_wait_in_files(tmp_path: Path) -> None:
-    body = os.urandom(1024) * 24 * 1024
-    options = BrokerOptions(logins={"guest": "guest"}, max_queue_bytes=2**30, max_stored_bytes=2**30)
-    with run_broker_in_thread(options=options) as broker:
-        broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.ACK)))
-        kit = Kit({"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}, str(tmp_path))
-        thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
-        broker.call(lambda inner: inner.publish("/queue/a", body))
-        broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0, timeout=60))
-        for _ in range(13):
-            broker.call(lambda inner: inner.publish("/queue/a", body))
-        broker.call(
-            lambda inner: inner.wait_until(lambda: bool(told.failures) or inner.depth("/queue/a") == 0, timeout=60)
-        )
-        assert not told.failures
-        broker.call(Broker.drop_connections)
-        wait_until_left(broker, 0)
-        kit.stop(thread)
+def test_bodies_when_more_than_fit_into_memory_come_before_a_receipt_then_they_wait_in_files(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = os.urandom(1024) * 1536
+    # Much less than by default, for which a busy machine would need minutes.
+    few = Limits(undelivered_bytes=4 * len(body))
+    monkeypatch.setattr(connection_options, "connect", partial(connect, limits=few))
+    threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
+    thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
+    threaded_broker.call(lambda broker: broker.publish("/queue/a", body))
+    wait_for_ack(threaded_broker)
+    for _ in range(13):
+        threaded_broker.call(lambda broker: broker.publish("/queue/a", body))
+    threaded_broker.call(
+        lambda broker: broker.wait_until(lambda: bool(told.failures) or broker.depth("/queue/a") == 0, timeout=60)
+    )
+    assert not told.failures
+    threaded_broker.call(Broker.drop_connections)
+    wait_until_left(threaded_broker, 0)
+    kit.stop(thread)
 
+    assert sum(each.rows for each in segments_in(kit.store)) == 14
     for each in segments_in(kit.store):
         (batch,) = open_batches(kit.store, kit.store.path(each.name), ["body"])
         assert batch.to_pydict()["body"] == [body] * each.rows
@@ -783,7 +792,8 @@ def test_broker_when_it_never_confirms_an_ack_then_the_receiver_fails_and_the_ro
     publish(threaded_broker, range(5))
     threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
 
-    _, told = kit.start(kit.options(reconnectTimeoutMs="200"))
-    told.failure()
+    # The time limit also holds for connecting and writing, which take long on a busy machine.
+    _, told = kit.start(kit.options(prefetch="5", lingerMs="60000", reconnectTimeoutMs="3000"))
 
+    assert isinstance(told.failure(), OperationTimeout)
     assert numbers_in(kit.store) == list(range(5))
