@@ -14,7 +14,11 @@ from tests.kit.watchdog import Watchdog
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done to the timer of faulthandler, in order."""
     done: list[str] = []
-    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: done.append("set"))
+
+    def dump_later(_seconds: float, *, exit: bool = False, file: object = None) -> None:  # noqa: A002  # its own names
+        done.append("set")
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", dump_later)
     monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: done.append("canceled"))
     return done
 

@@ -151,6 +151,7 @@ class BrokerSession:
         Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
         self._last_read = self._last_write = self._now()
+        is_flushed = False
         try:
             with self._everything:
                 async with anyio.create_task_group() as nursery:
