@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.cli.conftest import Cli, publish, wait_until_left
 from tests.cli.exit_code import ExitCode
@@ -59,6 +60,7 @@ def test_receive_when_the_spool_has_a_key_in_its_uri_then_it_is_not_shown(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run(_options: Mapping[str, str], *, report: Report, **_others: object) -> None:
+        await trio.lowlevel.checkpoint()
         report.wrote("shard", 1)
 
     monkeypatch.setattr("trio_stomp.spark.run_receiver", run)
