@@ -49,7 +49,11 @@ async def test_ack_modes_when_settled_then_nothing_is_left(bench: Bench, ack: Ac
             if ack == "client-individual":
                 for message in reversed(messages):
                     await message.ack(receipt=True)
-    assert await left_for_another(bench, queue) == []
+    left = await left_for_another(bench, queue)
+    # Artemis settles an automatic message just after it has sent it: the last one comes again if the client has left
+    # before that.
+    comes_again = bodies[-1:] if ack == "auto" and bench.facts.profile == "artemis" else []
+    assert left in ([], comes_again)
 
 
 @pytest.mark.parametrize("persistent", [True, False])
