@@ -38,4 +38,4 @@ def test_tasks_when_a_celery_worker_runs_them_then_each_process_sends_and_discon
     counts = stomp_broker_thread.call(Broker.statistics)
     # The two processes of the worker and the receiver.
     assert counts.connections == counts.received[Command.DISCONNECT] == 3
-    assert counts.open_connections == 0
+    stomp_broker_thread.call(lambda inner: inner.wait_until(lambda: inner.statistics().open_connections == 0))

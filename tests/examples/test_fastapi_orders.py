@@ -63,7 +63,7 @@ def test_service_when_stopped_then_every_confirmed_order_is_handled_or_with_the_
             assert shop.ask("POST", "/orders", {"item": "tea"})[0] == 202
         handled = stop(shop)
         assert handled + broker.call(lambda inner: inner.depth(QUEUE)) == 30
-        assert broker.call(Broker.statistics).open_connections == 0
+        broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().open_connections == 0))
 
 
 def test_service_when_the_broker_is_away_then_not_ready_and_back_afterward(

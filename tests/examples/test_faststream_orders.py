@@ -75,7 +75,7 @@ def test_order_when_it_arrives_by_stomp_then_faststream_handles_it_and_its_invoi
     in_time(test())
     assert bodies(stomp, INVOICES) == [b"one tea"]
     assert bodies(stomp, ORDERS) == []
-    assert stomp.call(Broker.statistics).open_connections == 0
+    stomp.call(lambda broker: broker.wait_until(lambda: broker.statistics().open_connections == 0))
 
 
 def test_order_when_it_arrives_by_faststreams_broker_then_its_invoice_leaves_by_stomp(stomp: ThreadedBroker) -> None:
@@ -169,4 +169,4 @@ def test_service_when_stopped_then_every_order_is_invoiced_or_with_the_broker(st
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     assert len(bodies(stomp, INVOICES)) + len(bodies(stomp, ORDERS)) == 200
-    assert stomp.call(Broker.statistics).open_connections == 0
+    stomp.call(lambda broker: broker.wait_until(lambda: broker.statistics().open_connections == 0))
