@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str", "shown", "wrong_header"]
+__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str", "shown", "without_arguments", "wrong_header"]
 
 _SPACE: Final = 0x20
 # An argument in the wrong place may be a body of any size.
@@ -69,6 +69,11 @@ def shown(value: object) -> str:
     """A value that a program has passed, as errors show it."""
     text = safe_repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... of type {type(value).__name__}"
+
+
+def without_arguments(location: str) -> str:
+    """A path as it is, or a URI without its arguments, among which there may be keys."""
+    return location if location.startswith("/") else location.partition("?")[0]
 
 
 def wrong_header(name: object, value: object) -> str:

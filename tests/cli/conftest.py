@@ -59,7 +59,7 @@ def left(broker: ThreadedBroker, destination: str = "/queue/a") -> int:
 
 
 def wait_until_left(broker: ThreadedBroker, number: int, destination: str = "/queue/a") -> None:
-    """Wait until a queue has so many messages, those that a consumer holds included."""
+    """Wait until a queue has exactly `number` messages, including those delivered and not yet settled."""
 
     async def wait(inside: Broker) -> None:
         with trio.fail_after(PATIENCE):

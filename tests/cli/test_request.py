@@ -52,22 +52,22 @@ def test_request_when_answered_then_prints_the_reply(cli: Cli) -> None:
 
 
 def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
-    done = cli("request", "/queue/nobody", "tea", "-w", "0.1")
+    done = cli("request", "/queue/unanswered", "tea", "-w", "0.1")
 
     assert done.exit_code == ExitCode.TIMED_OUT
-    assert "no reply to the request to '/queue/nobody' within 0.1 s" in done.stderr
+    assert "no reply to the request to '/queue/unanswered' within 0.1 s" in done.stderr
 
 
 def test_request_when_the_link_breaks_while_it_waits_then_says_so_and_prints_nothing(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
     def break_link() -> None:
-        wait_until_left(stomp_broker_thread, 1, "/queue/nobody")
+        wait_until_left(stomp_broker_thread, 1, "/queue/unanswered")
         stomp_broker_thread.call(Broker.drop_connections)
 
     breaking = threading.Thread(target=break_link)
     breaking.start()
-    done = cli("request", "/queue/nobody", "tea")
+    done = cli("request", "/queue/unanswered", "tea")
     breaking.join()
 
     assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONFIRMED, "")

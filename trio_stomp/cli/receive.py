@@ -15,10 +15,11 @@ from trio_stomp.cli.commands import Command, argument, option, options
 from trio_stomp.cli.messages import require_all
 from trio_stomp.cli.options import PAIRS, SECONDS, Connecting, Link, LinkOptions, Pairs, Until
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop
-from trio_stomp.cli.spool import shown, spool_option, using_spool
+from trio_stomp.cli.spool import spool_option, using_spool
 from trio_stomp.cli.terminal import Advance, counted, progress, say
 from trio_stomp.client import Client, Reconnect, connect
 from trio_stomp.errors import OperationTimeout
+from trio_stomp.printable import one_line, without_arguments
 
 __all__ = ["receive"]
 
@@ -124,7 +125,7 @@ class _Received:
         self.rows = 0
 
     def __str__(self) -> str:
-        return f"{counted(self.rows, 'message')} received into {shown(self._arguments.spool)}"
+        return f"{counted(self.rows, 'message')} received into {one_line(without_arguments(self._arguments.spool))}"
 
     def wrote(self, shard: str, last: int, /) -> None:
         """Rows up to this one are in the spool, and acknowledged."""

@@ -17,12 +17,12 @@ import click
 from trio_stomp.cli.commands import Command, argument, flag, option
 from trio_stomp.cli.options import PAIRS, SECONDS, Pairs, json_option
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
-from trio_stomp.printable import one_line
+from trio_stomp.printable import one_line, without_arguments
 
 if TYPE_CHECKING:
     from trio_stomp.spark import CareReport
 
-__all__ = ["shown", "spool", "spool_option", "using_spool"]
+__all__ = ["spool", "spool_option", "using_spool"]
 
 
 @contextmanager
@@ -50,11 +50,6 @@ def using_spool(command: str, unreachable: ExitCode = ExitCode.FAILED) -> Genera
         raise InvalidUsage("an argument is not UTF-8 text") from error
     except SpoolTaken as error:
         raise CommandFailed(str(error)) from error
-
-
-def shown(location: str) -> str:
-    """The location of a spool as one line, without the arguments of a URI: there may be keys among them."""
-    return one_line(location if location.startswith("/") else location.partition("?")[0])
 
 
 def spool_option(heading: str = "Spool") -> Pairs:
@@ -105,7 +100,7 @@ class Spool:
                 parts += 1
                 left += len(found.damaged.keys() - set(found.set_aside))
         if not parts:
-            raise CommandFailed(f"there is no spool in {shown(self.location)}")
+            raise CommandFailed(f"there is no spool in {one_line(without_arguments(self.location))}")
         if left:
             how = "restore them from a backup, or run the command again with --set-aside"
             raise CommandFailed(f"{left} damaged segments; {how}")

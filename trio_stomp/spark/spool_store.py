@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
+from trio_stomp.printable import without_arguments
 from trio_stomp.spark.conditional_put import put_if_new
 from trio_stomp.spark.option_reader import OptionError
 from trio_stomp.spark.process_identity import has_certainly_ended, process_identity
@@ -147,8 +148,7 @@ class SpoolLocation:
             raise OptionError(
                 "the option 'spoolLocation' holds a key; give it in the environment, or in the option 'spoolOptions'"
             )
-        # There may be keys behind it.
-        shown, _, _ = uri.partition("?")
+        shown = without_arguments(uri)
         if parts.scheme in {"", "file"}:
             is_uri = "://" in uri
             path = parts.path if is_uri else uri.removeprefix("file:")
@@ -185,7 +185,7 @@ class SpoolLocation:
     @property
     def shown(self) -> str:
         """The URI without its arguments: there may be keys among them."""
-        return self.uri if self.is_local else self.uri.partition("?")[0]
+        return without_arguments(self.uri)
 
     def open(self, *folders: str) -> SpoolStore:
         """The store in a folder of it.
