@@ -119,7 +119,9 @@ def skip_what_lives_elsewhere(app: Sphinx, kind: str, name: str, member: object,
     if isinstance(member, enum.Enum):
         # The names of an enumeration are its point, described or not; where they are described, that is in its class.
         return "Attributes:" in (type(member).__doc__ or "")
-    return True if elsewhere or name == "__new__" or (name == "__init__" and is_not_for_users(member)) else None
+    # Nor does a named tuple's "Alias for field number 0": its class describes its fields.
+    foreign = name == "__new__" or str(inspect.getdoc(member)).startswith("Alias for field number")
+    return True if elsewhere or foreign or (name == "__init__" and is_not_for_users(member)) else None
 
 
 def is_not_for_users(constructor: object) -> bool:
