@@ -21,6 +21,7 @@ from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
 from benchmarks.processes import BROKER, PLANNER, RECEIVER, Processes
 from benchmarks.spark_session import open_session
+from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.testing import Broker, run_broker_in_thread
 
 __all__ = ["MASTER", "MODES", "SETTINGS", "main"]
@@ -36,6 +37,7 @@ _LONE_ALERT_SECONDS: Final = 0.8
 _EMPTY_BATCHES: Final = 12
 # As that of the source.
 _LINGER: Final = 0.005
+_MICROSECONDS: Final = 1_000_000
 _SPOOL_TIMES: Final = 5
 _POLL_SECONDS: Final = 0.02
 
@@ -211,9 +213,11 @@ def sinks_without_ids(bench: Bench) -> dict[str, float]:
 
 
 async def consume(order: Order, folder: str) -> dict[str, float]:
-    """Without Spark: rows a second from a queue into a Parquet file, by the client and pyarrow alone."""
-    texts: list[pa.Field[pa.DataType]] = [pa.field(name, pa.string()) for name in ("message_id", "destination")]
-    schema = pa.schema([*texts, pa.field("body", pa.binary())])
+    """Without Spark: rows a second from a queue into a Parquet file, by the client and pyarrow alone.
+
+    The rows are those of the source.
+    """
+    schema = MessageColumns().arrow_schema()
     rows = before = 0
     begun = used = 0.0
     broker = Processes(order.broker_pid)
@@ -224,10 +228,19 @@ async def consume(order: Order, folder: str) -> dict[str, float]:
         with parquet.ParquetWriter(f"{folder}/messages.parquet", schema) as file:
             while rows < order.limit:
                 messages = await subscription.receive_batch(order.window, linger=_LINGER)
+                now = int(time.time() * _MICROSECONDS)
+                sent = [each.headers.get("timestamp") for each in messages]
                 columns = {
-                    "message_id": [each.id for each in messages],
-                    "destination": [each.destination for each in messages],
                     "body": [each.body for each in messages],
+                    "destination": [each.destination for each in messages],
+                    "message_id": [each.id for each in messages],
+                    "subscription": [each.headers.get("subscription") for each in messages],
+                    "content_type": [each.content_type for each in messages],
+                    "redelivered": [each.redelivered for each in messages],
+                    "timestamp": [None if each is None else int(each) * _MICROSECONDS // 1000 for each in sent],
+                    "received_at": [now] * len(messages),
+                    "seq": range(rows, rows + len(messages)),
+                    "stable_id": [each.stable_id for each in messages],
                 }
                 file.write_table(pa.table(columns, schema=schema))
                 await subscription.ack_up_to(messages[-1])
