@@ -11,6 +11,7 @@ while it is watched. The clocks of machines are not compared.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -65,6 +66,8 @@ class Lease:
         self._store = store
         self._monotonic = monotonic
         self._token = uuid.uuid4().hex
+        # A lease that is written again differs from before, by which others see that its owner lives.
+        self._writes = itertools.count()
         self._over = threading.Event()
         self._writing = threading.Lock()
         self._number = self._take(_PATIENCE_SECONDS if patience is None else patience, sleep)
@@ -101,7 +104,7 @@ class Lease:
 
     def _claim(self, number: int) -> None:
         """Create the lease with this number, unless another query is faster."""
-        if self._store.create(_name(number), self._text(renewed=0)):
+        if self._store.create(_name(number), self._text()):
             older = [each.name for each in self._store.objects(_FOLDER) if _number_of(each.name) < number]
             # They say nothing any more.
             with suppress(SpoolError):
@@ -114,13 +117,13 @@ class Lease:
             "JVM exits; call query.stop() first"
         )
 
-    def _text(self, *, renewed: int, released: bool = False) -> bytes:
+    def _text(self, *, released: bool = False) -> bytes:
         about: dict[str, str | int | bool] = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "process": process_identity(),
             "token": self._token,
-            "renewed": renewed,
+            "renewed": next(self._writes),
             "released": released,
         }
         return json.dumps(about).encode()
@@ -128,21 +131,19 @@ class Lease:
     # --- keeping it ---------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        renewed = 0
         while not self._over.wait(_RENEW_SECONDS):
-            renewed += 1
             with self._writing:
                 if self._over.is_set():
                     return
                 try:
-                    self._write(renewed=renewed)
+                    self._write()
                 except SpoolError as error:
                     logger.warning("%s", error)
 
-    def _write(self, *, renewed: int, released: bool = False) -> None:
+    def _write(self, *, released: bool = False) -> None:
         """Write it again, unless it was deleted: in place of a spool that is gone, no part of one may appear."""
         if self._store.get(_name(self._number)) is not None:
-            self._store.put(_name(self._number), self._text(renewed=renewed, released=released), durable=False)
+            self._store.put(_name(self._number), self._text(released=released), durable=False)
 
     def check_now(self) -> None:
         """`check`, with a listing of its own."""
@@ -171,7 +172,7 @@ class Lease:
             return
         try:
             self.check_now()
-            self._write(renewed=0, released=True)
+            self._write(released=True)
         except (SpoolError, SpoolTaken) as error:
             logger.warning("the lease of the spool was not given back: %s", error)
         finally:
