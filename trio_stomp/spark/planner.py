@@ -551,7 +551,7 @@ class Planner:
         """
         now, here = self._store_time(), self._monotonic()
         before, self._silent = self._silent, {}
-        for shard, changed in list(listing.statuses.items()):
+        for shard, changed in listing.statuses.items():
             if listing.segments.get(shard) or now - changed < SILENT_SECONDS:
                 continue
             silence = before.get(shard)
@@ -586,7 +586,6 @@ class Planner:
         for folder in (f"segments/{shard}", f"drops/{shard}", f"void/{shard}"):
             self._store.delete_empty_folder(folder)
         self._store.delete([f"status/{shard}.json"])
-        listing.statuses.pop(shard, None)
         self._promised.pop(shard, None)
         if self._planned is not None:
             self._planned.pop(shard, None)
