@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import threading
 import time
@@ -247,12 +246,15 @@ def test_segment_when_written_then_it_would_outlive_a_power_cut_before_its_messa
     threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: dict[int, int] = {}
+    statuses = 0
     flush = os.fsync
 
     def fsync(number: int) -> None:
+        nonlocal statuses
         flush(number)
         # A file keeps its number when it gets its name; of several flushes of a folder, the last one counts.
         flushed[os.fstat(number).st_ino] = left(threaded_broker)
+        statuses += bool(list(Path(kit.location).rglob("status/*.tmp")))
 
     monkeypatch.setattr(os, "fsync", fsync)
     publish(threaded_broker, range(20))
@@ -262,6 +264,8 @@ def test_segment_when_written_then_it_would_outlive_a_power_cut_before_its_messa
     (segment,) = segments_in(kit.store)
     path = Path(kit.store.path(segment.name))
     assert (flushed[path.stat().st_ino], flushed[path.parent.stat().st_ino]) == (20, 20)
+    # A shard without a status is one that someone has deleted. What it says later only informs.
+    assert statuses == 1
     assert left(threaded_broker) == 0
 
 
@@ -334,28 +338,98 @@ def test_status_when_messages_come_then_it_says_how_many_from_where(threaded_bro
     assert status.last_message >= status.started > 1e9
 
 
+@pytest.mark.parametrize(
+    ("pauses", "rate"),
+    [
+        pytest.param([4.9, 1.1], 20 / 6, id="since it began"),
+        pytest.param([5, 1], 10.0, id="since the last status, which is five seconds old at most"),
+        pytest.param([0, 0], 200.0, id="no time has passed"),
+    ],
+)
+def test_status_when_messages_come_then_it_says_how_fast_and_when(
+    threaded_broker: ThreadedBroker, kit: Kit, pauses: list[float], rate: float
+) -> None:
+    """The times are those of the machine that receives."""
+    clock, left_of = [1e9], list(pauses)
+
+    class Slow(Told):
+        def wrote(self, shard: str, last: int) -> None:
+            super().wrote(shard, last)
+            if last:
+                clock[0] += left_of.pop(0)
+
+    publish(threaded_broker, range(20))
+    told = Slow()
+    trio.run(partial(receive, kit.options(segmentRows="10", max_rows=20), told, now=lambda: clock[0]))
+
+    status = kit.status(told)
+    assert (status.state, status.rows, status.confirmed) == (ReceiverState.ENDED, 20, 20)
+    assert status.rate == pytest.approx(rate)
+    assert (status.started, status.last_message) == (1e9, 1e9 + pauses[0])
+    assert [each.time for each in segments_in(kit.store)] == [10**12, 10**12 + int(pauses[0] * 1000)]
+
+
+def test_status_when_the_broker_is_gone_then_it_says_that_it_is_not_connected_and_why(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    _, told = kit.start(kit.options(idle=0.05, reconnectTimeoutMs="60000"))
+    told.wait(lambda told: told.idles > 0)
+    kit.wait_for(told, ReceiverState.IDLE)
+    assert kit.status(told).idle > 0
+
+    threaded_broker.call(Broker.stop_listening)
+    threaded_broker.call(Broker.drop_connections)
+    kit.wait_for(told, ReceiverState.CONNECTING)
+
+    status = kit.status(told)
+    assert status.idle == 0
+    assert status.text
+
+
 # --- stores that hang, are full, or are replaced ----------------------------------------------------------------------
 
 
 class Hanging:
-    """Renames of segments hang, from the first on, until they are let go; or they are refused."""
+    """Renames of segments hang, from the first on, until they are let go; or they are refused.
+
+    At each of these, the time of a receiver that has this clock goes on by `passing` seconds. So its limits can be
+    long, and a busy machine has the time that it needs to connect and to write.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock = MockClock(rate=1)
+        self.passing = 0.0
         self.hangs = 0
         self.error: OSError | None = None
         self.attempts = 0
+        # Called with the number of each.
+        self.attempted: Callable[[int], None] | None = None
         self.go_on = threading.Event()
+        # Why receivers said that they cannot write.
+        self.blocked: list[str] = []
         self._replace = os.replace
         monkeypatch.setattr(os, "replace", self.replace)
 
     def replace(self, source: str, target: str) -> None:
+        if "/status/" in target:
+            said = json.loads(Path(source).read_bytes())
+            if said["state"] == ReceiverState.BLOCKED.value:
+                self.blocked.append(said["text"])
         if "/segments/" in target:
             self.attempts += 1
+            if self.attempted is not None:
+                self.attempted(self.attempts)
+            if self.error is not None or self.attempts <= self.hangs:
+                trio.from_thread.run_sync(self.clock.jump, self.passing)
             if self.error is not None:
                 raise self.error
             if self.attempts <= self.hangs:
                 self.go_on.wait(PATIENCE)
         self._replace(source, target)
+
+    def receive(self, options: ReceiverOptions, told: Told) -> None:
+        """Receive until that ends, with this clock."""
+        trio.run(partial(receive, options, told), clock=self.clock)
 
 
 @pytest.fixture
@@ -368,17 +442,16 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Generator[Hanging]:
 def test_write_when_it_hangs_then_tried_again_beside_it_and_acknowledged_once(
     threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
 ) -> None:
-    publish(threaded_broker, range(10))
-    hanging.hangs = 1
-    _, told = kit.start(kit.options(spoolTimeoutMs="100"))
+    publish(threaded_broker, range(11))
+    hanging.hangs, hanging.passing = 1, 15
+    told = Told()
 
-    told.wait(lambda told: told.last == 10)
+    hanging.receive(kit.options(max_rows=11, segmentRows="10", reconnectTimeoutMs="60000", heartBeatMs="0"), told)
     hanging.go_on.set()
-    publish(threaded_broker, [10])
-    told.wait(lambda told: told.last == 11)
 
+    assert (told.last, hanging.attempts, len(hanging.blocked)) == (11, 3, 1)
     assert numbers_in(kit.store) == list(range(11))
-    assert not told.failures
+    wait_until_left(threaded_broker, 0)
 
 
 def test_write_when_it_hangs_for_good_then_the_receiver_says_so_and_fails_and_what_it_brings_later_is_not_read(
@@ -386,13 +459,14 @@ def test_write_when_it_hangs_for_good_then_the_receiver_says_so_and_fails_and_wh
 ) -> None:
     """Without ids: a copy could not be recognized by them."""
     publish(threaded_broker, range(10))
-    hanging.hangs = 3
-    thread, told = kit.start(kit.options(spoolTimeoutMs="100", reconnectTimeoutMs="1500", dedupe="none"))
-    kit.wait_for(told, ReceiverState.BLOCKED)
-    assert "the store has not answered for 0.1 s" in kit.status(told).text
+    hanging.hangs, hanging.passing = 3, 30
+    told = Told()
+    options = kit.options(dedupe="none", spoolTimeoutMs="30000", reconnectTimeoutMs="80000", heartBeatMs="0")
 
-    assert thread.join(PATIENCE)
-    assert isinstance(told.failures[0], SpoolError)
+    with pytest.raises(SpoolError, match="the store has not answered for"):
+        hanging.receive(options, told)
+    assert "the store has not answered for 30 s" in hanging.blocked[0]
+    assert hanging.attempts == 3
     assert kit.status(told).state is ReceiverState.FAILED
     wait_until_left(threaded_broker, 10)
 
@@ -456,6 +530,31 @@ def test_spool_when_it_cannot_be_listed_for_a_moment_then_tried_again_unless_tha
         assert failures == []
 
 
+def test_spool_when_listing_it_hangs_then_tried_again(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, go_on, asked = MockClock(rate=1), threading.Event(), 0
+
+    def listed(store: SpoolStore) -> Listing:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            trio.from_thread.run_sync(clock.jump, 15)
+            go_on.wait(PATIENCE)
+        return list_spool(store)
+
+    monkeypatch.setattr(receiver, "list_spool", listed)
+    monkeypatch.setattr(receiver, "_FULL_SECONDS_REMOTE", 0.0)
+    publish(threaded_broker, range(10))
+    options = kit.options(max_rows=10, reconnectTimeoutMs="60000", heartBeatMs="0")
+
+    trio.run(partial(receive, options), clock=clock)
+    go_on.set()
+
+    assert numbers_in(kit.store) == list(range(10))
+    wait_until_left(threaded_broker, 0)
+
+
 def test_store_when_it_does_not_answer_at_the_start_then_the_receiver_fails_and_names_it(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -477,38 +576,62 @@ def test_disk_when_it_is_full_then_the_receiver_pauses_for_as_long_as_it_is(
     threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
 ) -> None:
     publish(threaded_broker, range(10))
-    hanging.error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    _, told = kit.start(kit.options(reconnectTimeoutMs="700"))
-    # With ever longer pauses: much longer than other failures would be borne.
-    while hanging.attempts < 5:
-        assert not told.failures
-    assert kit.status(told).state is ReceiverState.BLOCKED
-    assert "No space left on device; make room there" in kit.status(told).text
-    assert left(threaded_broker) == 10
-    assert list(Path(kit.location).rglob("*.tmp")) == []
+    told = Told()
 
-    hanging.error = None
-    told.wait(lambda told: told.last == 10)
+    def attempted(number: int) -> None:
+        # Much longer than other failures would be borne.
+        if number == 4:
+            assert kit.status(told).state is ReceiverState.BLOCKED
+            assert left(threaded_broker) == 10
+            # The one of this attempt; those before it left none.
+            assert len(list(Path(kit.location).rglob("*.tmp"))) == 1
+            hanging.error = None
+
+    hanging.attempted, hanging.passing = attempted, 50
+    hanging.error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    options = kit.options(max_rows=10, spoolTimeoutMs="600000", reconnectTimeoutMs="60000", heartBeatMs="0")
+    hanging.receive(options, told)
+
+    assert "No space left on device; make room there" in hanging.blocked[0]
+    assert (told.last, hanging.attempts) == (10, 4)
     wait_until_left(threaded_broker, 0)
+
+
+def test_receiver_when_stopped_while_the_disk_is_full_then_it_ends_and_the_messages_are_given_back(
+    threaded_broker: ThreadedBroker, kit: Kit, hanging: Hanging
+) -> None:
+    publish(threaded_broker, range(10))
+    hanging.error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    thread, told = kit.start(kit.options(reconnectTimeoutMs="60000"))
+    told.wait(lambda told: told.last == 0)
+    kit.wait_for(told, ReceiverState.BLOCKED)
+
+    kit.stop(thread)
+
+    assert kit.status(told).state is ReceiverState.ENDED
+    assert not told.failures
+    wait_until_left(threaded_broker, 10)
 
 
 def test_spool_when_neither_a_segment_nor_the_last_status_can_be_written_then_the_error_is_that_of_the_segment(
     threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace, is_broken = os.replace, threading.Event()
+    replace, is_broken, clock = os.replace, threading.Event(), MockClock(rate=1)
 
     def failing(source: str, target: str) -> None:
         if "/segments/" in target:
             is_broken.set()
+            trio.from_thread.run_sync(clock.jump, 60)
         if is_broken.is_set():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", failing)
     publish(threaded_broker, range(10))
-    _, told = kit.start(kit.options(reconnectTimeoutMs="100"))
+    options = kit.options(reconnectTimeoutMs="60000", heartBeatMs="0")
 
-    assert re.match(r"cannot write .*/segments/.*: Input/output error", str(told.failure()))
+    with pytest.raises(SpoolError, match=r"^cannot write .*/segments/"):
+        trio.run(partial(receive, options), clock=clock)
     wait_until_left(threaded_broker, 10)
 
 
@@ -590,17 +713,20 @@ def test_link_when_it_breaks_again_and_again_while_rows_come_then_the_receiver_g
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     """Each connection is too short to end the outage, and the outage lasts longer than it may."""
-    _, told = kit.start(kit.options(reconnectTimeoutMs="2000"))
-    begun = time.monotonic()
-    number = 0
-    while time.monotonic() - begun < 4.5:
-        publish(threaded_broker, [number])
-        number += 1
-        wait_until_left(threaded_broker, 0)
-        threaded_broker.call(Broker.drop_connections)
-        assert not told.failures
+    clock = MockClock(rate=1)
 
-    assert planned(kit) == list(range(number))
+    class Flapping(Told):
+        def wrote(self, shard: str, last: int) -> None:
+            super().wrote(shard, last)
+            clock.jump(9)
+            if last < 6:
+                threaded_broker.call(Broker.drop_connections)
+                publish(threaded_broker, [last])
+
+    options = kit.options(max_rows=6, reconnectTimeoutMs="30000", heartBeatMs="0")
+    trio.run(partial(receive, options, Flapping()), clock=clock)
+
+    assert planned(kit) == list(range(6))
 
 
 def test_copies_when_acks_were_lost_and_the_receiver_died_then_planned_once(
@@ -658,7 +784,7 @@ def test_segments_when_bodies_are_large_then_bounded_by_their_bytes(
     for size in sizes:
         threaded_broker.call(partial(Broker.publish, destination="/queue/a", body=bytes(size)))
 
-    _, told = kit.start(kit.options(lingerMs="500"))
+    _, told = kit.start(kit.options(prefetch=str(len(sizes)), lingerMs="60000"))
     told.wait(lambda told: told.last == len(sizes))
 
     assert [each.rows for each in segments_in(kit.store)] == [2, 1, 1, 3]
@@ -755,14 +881,20 @@ def test_destinations_when_there_are_two_then_each_message_of_each_is_planned_on
 def test_destinations_when_only_one_is_quiet_then_the_receiver_is_not_idle(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
-    _, told = kit.start(kit.options(subscribe=BOTH, idle=0.3))
-    told.wait(lambda told: told.last == 0)
-    begun = time.monotonic()
-    while time.monotonic() - begun < 1.0:
-        publish(threaded_broker, [1])
-        wait_until_left(threaded_broker, 0)
-    assert told.idles == 0
-    told.wait(lambda told: told.idles > 0)
+    clock = MockClock(rate=1)
+
+    class OneAfterTheOther(Told):
+        def wrote(self, shard: str, last: int) -> None:
+            super().wrote(shard, last)
+            if last < 6:
+                publish(threaded_broker, [last])
+            clock.jump(20)
+
+    told = OneAfterTheOther()
+    options = kit.options(subscribe=BOTH, idle=30, max_rows=6, reconnectTimeoutMs="60000", heartBeatMs="0")
+    trio.run(partial(receive, options, told), clock=clock)
+
+    assert (told.last, told.idles) == (6, 0)
 
 
 def test_destinations_when_there_is_a_limit_then_no_more_rows_and_the_rest_stays(
