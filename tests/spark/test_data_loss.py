@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.receiving import opened, planner_of, segments_in, write
 from trio_stomp.spark import ReceiverState, ReceiverStatus, stream_offsets
-from trio_stomp.spark.planner import DataLoss, Planner, SpoolReplaced
+from trio_stomp.spark.planner import DataLoss, Planner, SpoolReplaced, refuse_other_spool
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 from trio_stomp.spark.stream_offsets import Offset, read_progress
@@ -55,6 +55,18 @@ def test_segment_when_gone_then_its_rows_are_named_before_a_batch_is_planned(sto
         started(store).next({"a": 2}, None)
 
 
+def test_segment_when_it_came_while_the_query_ran_and_is_gone_then_its_rows_are_named(store: SpoolStore) -> None:
+    write(store, "a", 1, ["x"])
+    planner = started(store)
+    end = planner.next({}, None)
+    segment = write(store, "a", 2, ["y"])
+    planner.next(end, None)
+    store.delete([segment.name])
+
+    with pytest.raises(DataLoss, match="does not have the rows 2 to 2 of shard a"):
+        planner.next(end, None)
+
+
 @pytest.mark.parametrize("has_status", [True, False])
 def test_shard_when_its_folder_is_gone_then_its_rows_are_named_as_far_as_they_are_known(
     store: SpoolStore, has_status: bool
@@ -70,6 +82,10 @@ def test_shard_when_its_folder_is_gone_then_its_rows_are_named_as_far_as_they_ar
     again = started(store)
     with pytest.raises(DataLoss, match=said):
         again.begin(at(again, a=40))
+    without = started(store, fails=False)
+    without.begin(at(without, a=40))
+    # It is not known how many there were without a status.
+    assert without.lost == (60 if has_status else 0)
     # The one that runs has seen them.
     with pytest.raises(DataLoss, match="the rows 41 to 100 of shard a"):
         planner.next({"a": 40}, None)
@@ -112,6 +128,19 @@ def test_spool_when_replaced_while_a_query_runs_then_refused(store: SpoolStore) 
 
     with pytest.raises(SpoolReplaced, match=r"was replaced by the spool another while .*the rows from 2 of shard a"):
         planner.next(end, None)
+
+
+@pytest.mark.parametrize(
+    ("shards", "said"),
+    [(5, "row 1 of shard 5. Put back"), (7, "row 1 of shard 5; the last rows of 2 more shards. Put back")],
+)
+def test_spool_when_it_is_another_then_the_error_names_the_rows_of_the_checkpoint_and_is_of_a_bounded_length(
+    store: SpoolStore, shards: int, said: str
+) -> None:
+    begun = Offset(spool="another", rows={str(number): 1 for number in range(1, shards + 1)})
+
+    with pytest.raises(SpoolReplaced, match=rf"^the checkpoint belongs to the spool another .*{said}"):
+        refuse_other_spool(store, begun, fail_on_data_loss=True)
 
 
 # --- an old checkpoint, or an old spool -------------------------------------------------------------------------------
@@ -159,6 +188,8 @@ def test_checkpoint_when_so_old_that_its_shards_are_not_remembered_then_still_re
     again = started(store)
     with pytest.raises(DataLoss, match="the rows 1 to 1 of shard c; the checkpoint is older than 2 shards whose rows"):
         again.begin(at(again))
+    with pytest.raises(DataLoss, match="the rows 1 to 1 of shard c; the checkpoint is older than 1 shards whose rows"):
+        again.begin(at(again, retired=1))
 
 
 def test_spool_when_older_than_the_checkpoint_then_refused(store: SpoolStore, tmp_path: Path) -> None:
@@ -169,10 +200,15 @@ def test_spool_when_older_than_the_checkpoint_then_refused(store: SpoolStore, tm
 
     for begun, said in (
         (at(planner, a=100), "the rows 61 to 100 of shard a"),
+        (at(planner, a=60, gone=0), "the rows from 1 of shard gone"),
         (at(planner, retired=1, a=60), "the spool is older than the checkpoint"),
     ):
         with pytest.raises(DataLoss, match=said):
             started(old).begin(begun)
+    # Without these, offsets go on from those of the checkpoint.
+    without = started(old, fails=False)
+    without.begin(at(planner, retired=3, a=60))
+    assert without.retired == 3
 
 
 def test_progress_when_damaged_then_the_error_names_it(store: SpoolStore) -> None:

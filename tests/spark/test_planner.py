@@ -36,6 +36,7 @@ from trio_stomp.spark.spool_store import SpoolDamaged, SpoolFull, SpoolStore, St
 from trio_stomp.spark.stream_offsets import Offsets
 
 WINDOW = Window(rows=100_000, seconds=1e9)
+NO_ROWS: Offsets = {}
 
 
 started = partial(planner_of, window=WINDOW)
@@ -97,6 +98,7 @@ def test_batch_when_limited_then_the_oldest_rows_first_and_no_more(store: SpoolS
     planner = started(store)
 
     assert planner.next({}, 1) == {"b": 1}
+    assert planner.next({}, 3) == {"b": 3}
     # Within a shard its own order counts, also where a clock was set back.
     assert planner.next({"b": 1}, 3) == {"a": 1, "b": 3}
     assert planner.next({"a": 1, "b": 3}, 2) == {"a": 3, "b": 3}
@@ -132,9 +134,29 @@ def test_batch_when_limited_in_bytes_then_as_many_rows_as_fit_but_at_least_one(s
     assert planner.next({}, None, most_bytes=1) == {"a": 1}
     assert planner.next({}, None, most_bytes=3 * row + 8) == {"a": 3}
     assert planner.next({}, 2, most_bytes=3 * row + 8) == {"a": 2}
+    assert planner.next({}, None, most_bytes=first.size) == {"a": 4}
     assert planner.next({}, None, most_bytes=first.size + other + 8) == {"a": 5}
     assert planner.next({"a": 5}, None, most_bytes=1) == {"a": 6}
     assert planner.next({}, None, most_bytes=first.size + second.size) == {"a": 6}
+
+
+def test_batch_when_a_row_does_not_fit_then_smaller_ones_behind_it_wait_too(store: SpoolStore) -> None:
+    small = write(store, "a", 1, ["1"], time=1)
+    large = write(store, "a", 2, ["2" * 9000, "3" * 9000], time=2)
+    write(store, "a", 4, ["4"], time=3)
+    planner = started(store)
+
+    assert planner.next({}, None, most_bytes=2 * small.size) == {"a": 1}
+    assert planner.next({}, None, most_bytes=large.size) == {"a": 2}
+
+
+def test_batch_when_its_last_rows_are_given_then_no_others_are_in_it(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2"], time=1)
+    write(store, "b", 1, ["3"], time=2)
+    planner = started(store)
+
+    assert planner.next({}, None, {"b": 1}) == {"b": 1}
+    assert planner.next({}, None, {"a": 1, "b": 1}) == {"a": 1, "b": 1}
 
 
 def test_rows_when_they_wait_then_counted_in_all_shards(store: SpoolStore) -> None:
@@ -255,6 +277,26 @@ def test_copies_when_their_segment_is_missing_in_a_listing_and_a_newer_one_is_no
     assert end == {"a": 1, "b": 1}
 
 
+def test_rows_when_written_while_the_spool_is_listed_again_then_left_to_the_next_batch(tmp_path: Path) -> None:
+    """The second listing may miss an older segment than the newest that it has, as the first one did."""
+    store = Shared(fs.LocalFileSystem(), str(tmp_path), "file")
+    late = write(store, "b", 1, ["1"], time=1)
+    write(store, "b", 2, ["2"], time=2)
+    planner = started(store)
+    planner.begin(planner.first())
+    store.skipped = late.name
+
+    def go_on() -> None:
+        write(store, "b", 3, ["3"], time=3)
+        write(store, "c", 1, ["4"], time=4)
+
+    store.after = go_on
+    end = planner.next({}, None)
+
+    assert end == {"b": 2}
+    assert planner.next(end, None) == {"b": 3, "c": 1}
+
+
 @pytest.mark.parametrize("drops", [b"", b"{}", b'["0"]'])
 def test_copies_when_the_note_of_them_is_damaged_then_the_error_names_it(store: SpoolStore, drops: bytes) -> None:
     write(store, "a", 1, ["1"], time=1)
@@ -329,6 +371,21 @@ def test_segments_when_done_for_long_then_deleted(store: SpoolStore, monkeypatch
     assert segments_in(store) == []
 
 
+def test_halves_when_their_writer_has_ended_then_deleted_as_a_query_starts_and_when_segments_are(
+    store: SpoolStore,
+) -> None:
+    write(store, "a", 1, ["1"])
+    half = Path(store.path(f"segments/a/x.{identity_of_an_ended_process()}.12345678.tmp"))
+
+    half.write_bytes(b"half")
+    planner = started(store, max_bytes=1)
+    assert not half.exists()
+    end = planner.next({}, None)
+    half.write_bytes(b"half")
+    planner.next(end, None)
+    assert not half.exists()
+
+
 class Full(MemoryStore):
     """A disk without room, but for what is deleted from it."""
 
@@ -360,9 +417,11 @@ def test_segments_when_the_disk_is_full_then_none_is_deleted_before_their_ids_ar
 
 def test_query_when_another_one_was_started_then_it_deletes_nothing_and_says_so(store: SpoolStore) -> None:
     write(store, "a", 1, ["1"])
-    planner = started(store, max_bytes=1, lease=Lease(store))
+    lease = Lease(store)
+    planner = started(store, max_bytes=1, lease=lease)
     end = planner.next({}, None)
     taken_by_another(store)
+    lease.release()
 
     with pytest.raises(SpoolTaken, match=r"another query reads the spool .*: process 7 on elsewhere"):
         planner.next(end, None)
@@ -492,7 +551,8 @@ def test_receiver_when_its_status_stays_as_it_is_then_silent_after_a_while(
 def test_copies_when_another_query_was_started_then_the_first_one_decides_nothing_more(store: SpoolStore) -> None:
     """Each would leave out the copy that the other one has kept: a lost message."""
     write(store, "a", 1, ["1"], time=2)
-    first = started(store, lease=Lease(store))
+    lease = Lease(store)
+    first = started(store, lease=lease)
     end = first.next({}, None)
     # Its receiver was slow to write it.
     write(store, "b", 1, ["1"], redelivered=[0], time=1)
@@ -502,8 +562,77 @@ def test_copies_when_another_query_was_started_then_the_first_one_decides_nothin
 
     with pytest.raises(SpoolTaken):
         first.next(end, None)
+    lease.release()
 
     assert len(rows(store, second, {}, both)) == 1
+
+
+def leave_copies(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"], time=1)
+    write(store, "b", 1, ["1"], redelivered=[0], time=2)
+
+
+def leave_a_segment(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"])
+
+
+def leave_a_status(store: SpoolStore) -> None:
+    say(store, "a", ReceiverState.ENDED, ago=100)
+
+
+def leave_a_note_of_copies(store: SpoolStore) -> None:
+    store.put_json("drops/a/000000000001.json", [0])
+
+
+@pytest.mark.parametrize(
+    ("leave", "batches"),
+    [
+        pytest.param(leave_copies, [NO_ROWS], id="decides which rows are copies"),
+        pytest.param(leave_a_segment, [NO_ROWS, {"a": 1}], id="deletes segments"),
+        pytest.param(leave_a_status, [NO_ROWS, NO_ROWS], id="forgets a receiver"),
+        pytest.param(leave_a_note_of_copies, [NO_ROWS], id="deletes what another query has left"),
+    ],
+)
+def test_query_when_another_one_takes_the_spool_after_it_was_listed_then_nothing_is_changed(
+    tmp_path: Path, leave: Callable[[SpoolStore], None], batches: list[Offsets]
+) -> None:
+    store = Shared(fs.LocalFileSystem(), str(tmp_path), "file")
+    leave(store)
+    lease = Lease(store)
+    planner = started(store, max_bytes=1, lease=lease)
+    planner.begin(planner.first())
+    for begun in batches[:-1]:
+        planner.next(begun, None)
+    before = {each.name for each in store.objects()}
+    store.after = partial(taken_by_another, store)
+
+    with pytest.raises(SpoolTaken):
+        planner.next(batches[-1], None)
+    lease.release()
+
+    assert {each.name for each in store.objects()} == before | {"lease/000000000002.json"}
+
+
+def test_query_when_it_ends_then_it_writes_down_what_it_did_unless_it_did_nothing_or_lost_the_spool(
+    store: SpoolStore,
+) -> None:
+    for row in (1, 2):
+        write(store, "a", row, [str(row)])
+    lease = Lease(store)
+    planner = started(store, lease=lease, monotonic=lambda: 0.0)
+    for row in (1, 2):
+        planner.next({"a": row}, None)
+    # More than once a second is not worth it while it runs.
+    assert started(store).first().rows == {"a": 1}
+    started(store).close()
+    taken_by_another(store)
+    planner.close()
+    assert started(store).first().rows == {"a": 1}
+
+    store.delete(["lease/000000000002.json"])
+    planner.close()
+    assert started(store).first().rows == {"a": 2}
+    lease.release()
 
 
 def test_copies_when_a_rival_decided_later_then_the_rows_of_a_planned_batch_stay(store: SpoolStore) -> None:
@@ -559,11 +688,24 @@ def test_segment_when_it_was_given_up_and_comes_after_its_receiver_was_forgotten
         planner.next({}, None)
     assert not list_spool(store).statuses
 
+    write(store, "0", 1, ["0"])
     store.put(given_up.name, octets)
     write(store, "b", 1, ["1"], redelivered=[0])
 
-    assert planner.next({}, None) == {"b": 1}
-    assert started(store).next({}, None) == {"b": 1}
+    assert planner.next({}, None) == {"0": 1, "b": 1}
+    assert started(store).next({}, None) == {"0": 1, "b": 1}
+
+
+def test_segment_when_given_up_and_a_batch_has_its_rows_already_then_the_batch_keeps_them(store: SpoolStore) -> None:
+    """The write was slow, and the planner has listed it before its receiver gave it up."""
+    segment = write(store, "a", 1, ["1"])
+    planner = started(store)
+    end = planner.next({}, None)
+    store.put_json(segment.void_name, {})
+
+    assert planner.next(end, None) == end
+    for each in (planner, started(store)):
+        assert rows(store, each, {}, end) == [1]
 
 
 def test_shard_when_the_planner_is_killed_as_it_forgets_it_then_the_next_one_does_not_count_it_twice() -> None:

@@ -29,6 +29,10 @@ class CountingStore(MemoryStore):
         self.asked["listings"] += 1
         return super().objects(below)
 
+    def get(self, name: str) -> bytes | None:
+        self.asked[name] += 1
+        return super().get(name)
+
     def open_file(self, path: str) -> pa.NativeFile:
         self.asked["reads"] += 1
         return super().open_file(path)
@@ -52,6 +56,7 @@ def asked_by_the_planner(receivers: int, *, marks: bool) -> Counter[str]:
         end = planner.next(done, None)
         planner.newest()
         planner.slices(done, end)
+        planner.metrics(end)
         done = end
         asked += store.asked
     return asked
@@ -67,6 +72,7 @@ def test_planner_when_there_are_more_receivers_then_one_listing_and_no_more_read
 
         # One more for the first batch, which also finds out what there ever was.
         assert asked["listings"] == BATCHES + 1
+        assert asked["spool.json"] == 1
         assert 0 < asked["reads"] <= reads * receivers * BATCHES
         assert asked["writes"] <= 2 * BATCHES
 
