@@ -6,6 +6,9 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.receiving import identity_of_an_ended_process, opened
+from tests.spark.waiting import wait_until
 from trio_stomp.spark import SpoolTaken
 from trio_stomp.spark import lease as leases
 from trio_stomp.spark.lease import Lease
@@ -95,6 +99,26 @@ def test_lease_when_the_owner_was_killed_on_this_machine_then_free_at_once(store
     assert clock.now == 100
 
 
+PROGRAM = """
+import sys
+from trio_stomp.spark.lease import Lease
+from trio_stomp.spark.spool_store import SpoolLocation
+Lease(SpoolLocation.of(sys.argv[1]).open())
+"""
+
+
+def test_lease_when_its_program_ends_without_giving_it_back_then_it_does_end_and_the_lease_is_free(
+    store: SpoolStore,
+) -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM, store.folder], check=True, timeout=PATIENCE)
+    clock = Clock()
+
+    taken(store, clock).release()
+
+    assert clock.now == 100
+    assert list_spool(store).leases == ["lease/000000000002.json"]
+
+
 def test_lease_when_an_owner_elsewhere_does_not_renew_it_then_free_after_it_was_watched(store: SpoolStore) -> None:
     """Whatever the clocks say: the object may seem to be of tomorrow, or of yesterday."""
     write_lease(store, 5)
@@ -144,6 +168,8 @@ def test_lease_when_its_owner_lives_then_renewed_again_and_again(
     released = store.get_json(FIRST)
     assert isinstance(released, dict)
     assert released["released"] is True
+    # Or it would be renewed again.
+    wait_until(None, lambda: "trio_stomp lease" not in [each.name for each in threading.enumerate()])
 
 
 def test_lease_when_the_spool_is_gone_then_giving_it_back_makes_no_other_one(store: SpoolStore) -> None:
@@ -180,12 +206,15 @@ def test_lease_when_damaged_by_a_power_cut_then_free_after_it_was_watched(store:
 
 
 def test_lease_when_many_queries_try_at_once_then_one_has_it(store: SpoolStore) -> None:
+    taken_by_one: list[Lease] = []
+
     def attempt(_: int) -> bool:
         try:
-            Lease(opened(Path(store.folder)), patience=0)
+            taken_by_one.append(Lease(opened(Path(store.folder)), patience=0))
         except SpoolTaken:
             return False
         return True
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(attempt, range(8))) == 1
+    taken_by_one[0].release()
