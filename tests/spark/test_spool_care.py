@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.spark.receiving import QUEUE, planner_of, write
+from tests.spark.receiving import QUEUE, planner_of, segment_of, write
 from trio_stomp.spark import CareReport, SpoolTaken, care
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.lease import Lease
@@ -69,6 +70,15 @@ def test_segment_when_damaged_then_set_aside_and_a_query_that_may_goes_on_and_co
     assert (planner.next({}, None), planner.lost) == ({"a": 6}, 2)
 
 
+def test_segment_when_it_has_fewer_rows_than_its_name_says_then_damaged(store: SpoolStore, tmp_path: Path) -> None:
+    segment, octets = segment_of("b", 1, ["x", "y"])
+    name = replace(segment, rows=3).name
+    store.put(name, octets)
+
+    assert looked_at(tmp_path).damaged == {}
+    assert looked_at(tmp_path, verify=True).damaged == {name: f"{store.path(name)} has 2 rows instead of 3"}
+
+
 def test_segment_when_a_query_reads_the_spool_then_not_set_aside(store: SpoolStore, tmp_path: Path) -> None:
     damage(store, middle(store), is_shorter=True)
     lease = Lease(store)
@@ -95,14 +105,23 @@ def test_reads_when_complete_and_old_then_deleted_and_others_stay(tmp_path: Path
     reads = SpoolLocation.of(str(tmp_path)).open(destination_folder(QUEUE), "reads")
     mark_spool(reads, QUEUE)
     now = int(reads.time() * 1000)
-    for shard, age in (("old", 5_000_000), ("new", 1_000), ("open", 5_000_000), ("shared", 5_000_000)):
+    for shard, age in (
+        ("old", 5_000_000),
+        ("old2", 5_000_000),
+        ("new", 1_000),
+        ("open", 5_000_000),
+        ("shared", 5_000_000),
+    ):
         write(reads, shard, 1, ["x"], time=now - age)
-    for name, shards in (("1", ["old"]), ("2", ["new"]), ("3", ["shared"]), ("4", ["shared"])):
+    for name, shards in (("1", ["old"]), ("2", ["new"]), ("5", ["old2"]), ("3", ["shared"]), ("4", ["shared"])):
         reads.put_json(f"reads/{name}.json", {"shards": shards})
+    reads.put_json("drops/old/000000000001.json", [])
 
     (found,) = care(str(tmp_path), reads_older_than=3600)
 
-    assert (found.part, found.reads) == ("reads", 1)
+    assert (found.part, found.reads) == ("reads", 2)
     left = list_spool(reads).segments
     assert sorted(shard for shard, segments in left.items() if segments) == ["new", "open", "shared"]
     assert reads.get("reads/1.json") is None
+    assert not Path(reads.path("segments/old")).exists()
+    assert list_spool(reads).drops == frozenset()

@@ -80,22 +80,23 @@ def test_status_when_a_query_has_read_some_then_the_rest_waits(
     store: SpoolStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "_PROGRESS_SECONDS", 0.0)
-    write(store, "x", 1, ["1", "2"])
-    write(store, "x", 3, ["3", "4"])
+    read = write(store, "x", 1, ["1", "2"])
+    begun = write(store, "x", 3, ["3", "4", "8"])
     write(store, "y", 1, ["5"])
     other = opened(tmp_path, "/queue/b")
     write(other, "z", 1, ["6", "7"])
     size = sum(each.size for each in [*segments_in(store), *segments_in(other)])
     before = status(str(tmp_path))
-    assert (before.rows, before.size) == (7, size)
+    assert (before.rows, before.size) == (8, size)
 
     # Spark asks for the next batch when one is done.
     planner_of(store).next({"x": 3}, None)
 
     found = status(str(tmp_path))
-    assert [each.rows for each in found.destinations] == [2, 2]
+    assert [each.rows for each in found.destinations] == [3, 2]
     assert [each.read_at is None for each in found.destinations] == [False, True]
-    assert 0 < found.size < size
+    # One of three rows is read, and the segment before it.
+    assert found.size == size - read.size - begun.size + 2 * begun.size // 3
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b'{"rows": 1}'])

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -86,7 +87,8 @@ def test_objects_when_in_folders_then_listed_with_them_and_half_written_ones_not
 
     assert sorted(each.name for each in store.objects()) == ["a/b/c", "a/d", "e"]
     assert sorted(each.name for each in store.objects("a")) == ["a/b/c", "a/d"]
-    assert all(each.changed > 1e9 for each in store.objects())
+    os.utime(store.path("e"), (5, 5))
+    assert [each.changed for each in store.objects() if each.name == "e"] == [5.0]
     store.delete(["a/b/c", "e"])
     assert [each.name for each in store.objects()] == ["a/d"]
 
@@ -109,15 +111,18 @@ def test_folder_when_it_is_empty_then_deleted_and_otherwise_kept(
     assert store.get("a/b/c") == b"2"
 
 
-def test_folder_when_it_was_deleted_meanwhile_then_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [SpoolStore.put, SpoolStore.create])
+def test_folder_when_it_was_deleted_meanwhile_then_made_again(
+    tmp_path: Path, write: Callable[[SpoolStore, str, bytes], object]
+) -> None:
     store = in_folder(tmp_path)
     store.put("a/b", b"")
     (tmp_path / "spool/a/b").unlink()
     (tmp_path / "spool/a").rmdir()
 
     with pytest.raises(SpoolError, match="is the path right, and shared with this machine"):
-        store.put("a/b", b"")
-    store.put("a/b", b"")
+        write(store, "a/b", b"")
+    write(store, "a/b", b"")
 
     assert [each.name for each in store.objects()] == ["a/b"]
 
@@ -174,6 +179,82 @@ def test_object_when_folders_cannot_be_flushed_then_written_all_the_same(
 
     assert store.create("about.json", b"{}")
     assert sorted(each.name for each in store.objects()) == ["about.json", "segments/a"]
+
+
+class Flushes:
+    """What was flushed to the disk, and how much of it there was at that moment."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: dict[Path, int] = {}
+        self.numbers: list[int] = []
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, number: int) -> None:
+        self.numbers.append(number)
+        found = os.fstat(number)
+        self.sizes[Path(f"/proc/self/fd/{number}").readlink()] = found.st_size
+
+    def folders(self) -> set[Path]:
+        return {each for each in self.sizes if each.is_dir()}
+
+    def of_files(self) -> list[int]:
+        """The sizes of files, which have had other names since."""
+        return [size for path, size in self.sizes.items() if not path.is_dir()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what an open file is")
+@pytest.mark.parametrize("has_links", [True, False])
+@pytest.mark.parametrize("write", [SpoolStore.put, SpoolStore.create])
+def test_object_when_written_then_it_and_its_folders_would_outlive_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[SpoolStore, str, bytes], object], has_links: bool
+) -> None:
+    def link(_source: str, _target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", link)
+    flushes, store = Flushes(monkeypatch), in_folder(tmp_path)
+    write(store, "a/b/c", b"rows")
+
+    spool = tmp_path / "spool"
+    assert flushes.folders() == {tmp_path, spool, spool / "a", spool / "a/b"}
+    # All of it was written before it was flushed.
+    assert set(flushes.of_files()) == {4}
+
+    # What is there already need not be flushed again.
+    flushes.sizes.clear()
+    write(store, "a/b/d", b"others")
+    assert flushes.folders() == {spool / "a/b"}
+    assert set(flushes.of_files()) == {6}
+    for number in flushes.numbers:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(number)
+
+
+def test_object_when_it_need_not_outlive_a_power_cut_then_not_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = in_folder(tmp_path)
+    store.put("a", b"")
+    flushes = Flushes(monkeypatch)
+
+    store.put("b", b"rows", durable=False)
+    store.time()
+
+    assert flushes.sizes == {}
+
+
+@pytest.mark.parametrize("make", [in_folder, renaming])
+def test_object_when_replaced_while_it_is_read_then_the_reader_has_the_old_one_whole(
+    make: Callable[[Path], SpoolStore], tmp_path: Path
+) -> None:
+    store = make(tmp_path)
+    store.put("a", b"old")
+    with Path(store.path("a")).open("rb") as file:
+        store.put("a", b"newer")
+
+        assert file.read() == b"old"
+    assert store.get("a") == b"newer"
 
 
 def test_object_when_it_exists_then_not_created_again(store: SpoolStore) -> None:
@@ -249,8 +330,8 @@ def test_halves_when_their_writer_has_ended_then_removed_and_otherwise_not(
     halves = {
         f"b.{ended}.12345678.tmp": now,
         f"b.{own}.12345678.tmp": now,
-        "b.0123456789ab-7-9.12345678.tmp": now,
-        "b.0123456789ab-7-9.87654321.tmp": now - 4000,
+        "b.0123456789ab-7-9.12345678.tmp": now - 3599.5,
+        "b.0123456789ab-7-9.87654321.tmp": now - 3600.5,
     }
     for name, changed in halves.items():
         half = Path(store.path(f"a/{name}"))
@@ -267,6 +348,21 @@ def test_time_when_asked_then_that_of_the_store_and_nothing_stays(store: SpoolSt
 
     assert store.time() > 0
     assert {each.name for each in store.objects()} == before
+
+
+def test_time_when_on_a_disk_then_that_of_its_machine(tmp_path: Path) -> None:
+    store, before = in_folder(tmp_path), time.time()
+
+    # The time of a file may be that of the last tick of the kernel.
+    assert before - 0.1 < store.time() < time.time() + 0.1
+
+
+def test_halves_when_on_an_object_store_then_there_are_none(tmp_path: Path) -> None:
+    store = in_memory(tmp_path)
+    store.put("a.tmp", b"1")
+
+    assert store.remove_halves() == 0
+    assert store.get("a.tmp") == b"1"
 
 
 def test_clock_when_the_machine_counts_on_then_the_time_of_the_store_does(tmp_path: Path) -> None:
