@@ -883,18 +883,19 @@ def test_destinations_when_only_one_is_quiet_then_the_receiver_is_not_idle(
 ) -> None:
     clock = MockClock(rate=1)
 
-    class OneAfterTheOther(Told):
+    class OneIsBusy(Told):
         def wrote(self, shard: str, last: int) -> None:
             super().wrote(shard, last)
-            if last < 6:
-                publish(threaded_broker, [last])
+            if last < 8:
+                busy = "/queue/a" if last < 4 else "/queue/b"
+                threaded_broker.call(partial(Broker.publish, destination=busy, body=b"1"))
             clock.jump(20)
 
-    told = OneAfterTheOther()
-    options = kit.options(subscribe=BOTH, idle=30, max_rows=6, reconnectTimeoutMs="60000", heartBeatMs="0")
+    told = OneIsBusy()
+    options = kit.options(subscribe=BOTH, idle=30, max_rows=8, reconnectTimeoutMs="60000", heartBeatMs="0")
     trio.run(partial(receive, options, told), clock=clock)
 
-    assert (told.last, told.idles) == (6, 0)
+    assert (told.last, told.idles) == (8, 0)
 
 
 def test_destinations_when_there_is_a_limit_then_no_more_rows_and_the_rest_stays(

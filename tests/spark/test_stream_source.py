@@ -234,7 +234,7 @@ def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_
 def test_available_now_when_messages_never_cease_then_it_ends_after_its_time(
     threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
-    reader = make(availableNowTimeoutMs="500", availableNowIdleMs="60000")
+    reader = make(availableNowTimeoutMs="3000", availableNowIdleMs="60000")
     reader.prepareForTriggerAvailableNow()
     publish(threaded_broker, range(10))
     last = reader.initialOffset()
@@ -449,7 +449,7 @@ def test_receiver_when_it_fails_then_its_rows_come_first_and_then_its_words(
     threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
     publish(threaded_broker, range(5))
-    reader = make(reconnectTimeoutMs="300")
+    reader = make(reconnectTimeoutMs="3000")
     start = reader.initialOffset()
     end = until(reader, start, 5)
     threaded_broker.call(Broker.stop_listening)
