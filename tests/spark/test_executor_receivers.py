@@ -319,6 +319,25 @@ async def test_receiver_when_it_fails_then_another_one_follows_until_its_note_is
     assert ReceiverState.FAILED in [each.state for each in statuses_in(store)]
 
 
+async def test_receiver_when_it_fails_again_and_again_then_the_pauses_grow_up_to_a_minute(
+    autojump_clock: MockClock, told: ReceiverOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = told.intake.open_spool("stream")
+    store.put(NOTE, b"{}")
+
+    def pauses() -> list[str]:
+        texts = [each.getMessage().partition(" is started again in ")[2] for each in caplog.records]
+        return [text.partition(":")[0] for text in texts if text]
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive_while_wanted, told, NOTE)
+        while len(pauses()) < 8:  # noqa: ASYNC110  # a record of the log
+            await trio.sleep(0.1)
+        store.delete([NOTE])
+
+    assert pauses()[:8] == ["1 s", "2 s", "4 s", "8 s", "16 s", "32 s", "60 s", "60 s"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_receiver_when_its_process_is_told_to_end_then_it_leaves_a_last_status_and_the_task_fails(
     threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path, number: signal.Signals

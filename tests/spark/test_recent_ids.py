@@ -190,6 +190,30 @@ def test_window_when_there_was_an_outage_then_it_hardly_counts(store: SpoolStore
     assert ids.copies(write(store, "b", 5, ["2"], suspects=1, time=night + 20_000)) == [0]
 
 
+@pytest.mark.parametrize(("last", "is_known"), [(29, True), (30, False)])
+def test_window_when_there_are_breaks_then_each_counts_for_half_a_minute_at_most(
+    store: SpoolStore, last: int, is_known: bool
+) -> None:
+    ids = RecentIds(store, Window(rows=1000, seconds=150), confirmed)
+    time = 1_000_000
+    for number, seconds in enumerate([0, 3600, 3600, 3600, 3600, last]):
+        time += seconds * 1000
+        ids.copies(write(store, "a", 1 + number, [str(number)], suspects=1, time=time))
+
+    assert ids.copies(write(store, "b", 1, ["0"], suspects=1, time=time)) == ([0] if is_known else [])
+
+
+def test_window_when_it_has_no_seconds_then_ids_are_saved_for_two(store: SpoolStore) -> None:
+    """Stores tell times in whole seconds, or even pairs of them."""
+    ids = RecentIds(store, Window(rows=1000, seconds=0), confirmed)
+    for row in range(1, 13):
+        ids.save([write(store, "a", row, [str(row)], time=1_000_000 + 250 * row)], ())
+
+    ids.delete_outdated(list_spool(store).ids)
+
+    assert len(list_spool(store).ids) == 8
+
+
 def test_window_when_saved_ids_are_deleted_before_they_were_read_then_not_looked_for(store: SpoolStore) -> None:
     """Nothing was suspect for longer than the window."""
     ids = RecentIds(store, Window(rows=1000, seconds=0), confirmed)
