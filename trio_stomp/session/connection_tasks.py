@@ -235,17 +235,17 @@ class _Standstill:
 
 
 async def _sleep_until(connection: Connection, due: float) -> None:
-    """Sleep; if the program has blocked the event loop meanwhile, warn, and read what the kernel already holds."""
+    """Sleep, then read what the kernel already holds; if the program has blocked the event loop meanwhile, warn."""
     await anyio.sleep_until(due)
     late = connection.now() - due
-    if late <= _BLOCKED_SECONDS:
-        return
-    logger.warning(
-        "the program has blocked its event loop for at least %.1f s, and meanwhile %s got no heart-beat; move what "
-        "blocks into a thread, for example with anyio.to_thread.run_sync()",
-        late,
-        connection.link.endpoint,
-    )
+    if late > _BLOCKED_SECONDS:
+        logger.warning(
+            "the program has blocked its event loop for at least %.1f s, and meanwhile %s got no heart-beat; move what "
+            "blocks into a thread, for example with anyio.to_thread.run_sync()",
+            late,
+            connection.link.endpoint,
+        )
+    # However late: a block that ends just after the time was up has kept the reader from what came before.
     await connection.let_reader_run()
 
 
