@@ -16,6 +16,7 @@ import anyio
 import click
 
 from trio_stomp import errors
+from trio_stomp.brokers import is_vhost_refusal
 from trio_stomp.printable import one_line
 from trio_stomp.runtime import current_time, open_background_nursery
 from trio_stomp.transport import for_command_line
@@ -89,7 +90,13 @@ _BY_KIND: Final[tuple[tuple[type[errors.StompError], ExitCode], ...]] = (
 def _exit_code_of(error: errors.StompError | CommandFailed) -> ExitCode:
     if isinstance(error, CommandFailed):
         return error.code
+    if isinstance(error, errors.ConnectError) and any(_is_about_vhost(each.cause) for each in error.failures):
+        return ExitCode.REFUSED
     return next((code for kind, code in _BY_KIND if isinstance(error, kind)), ExitCode.FAILED)
+
+
+def _is_about_vhost(cause: BaseException | None) -> bool:
+    return isinstance(cause, errors.BrokerError) and is_vhost_refusal(cause.message, cause.body)
 
 
 _CODES: Final = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
