@@ -62,7 +62,9 @@ class Broker:
         "What happens to a message after NACK.  [default: what --server does, or requeue]",
         type=click.Choice([each.value for each in NackPolicy]),
     )
-    max_deliveries: int = option(5, "Queues", "Dead-letter a message after this many deliveries.", type=COUNT)
+    max_deliveries: int = option(
+        5, "Queues", "Dead-letter a message after this many NACKs, if a NACK requeues.", type=COUNT
+    )
     dead_letter: str = option("/queue/dead-letter", "Queues", "Where dead letters go; '' drops them.")
     prefetch: int | None = option(None, "Queues", "The prefetch of consumers that request none.", type=COUNT)
     heart_beat: float = option(
