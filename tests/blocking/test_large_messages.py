@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trio
 
 import trio_stomp.blocking
 from trio_stomp import LocalProtocolError
@@ -47,3 +49,15 @@ def test_send_when_there_is_no_such_file_then_the_error_of_the_system(client: Cl
     with pytest.raises(FileNotFoundError):
         client.send("/queue/a", tmp_path / "missing")
     client.send("/queue/a", b"", receipt=True)
+
+
+def test_async_iterable_when_sent_then_iterated_in_the_thread_of_the_client(client: Client) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"one ", b"two ", b"three"):
+            await trio.lowlevel.checkpoint()
+            yield piece
+
+    with client.subscribe("/queue/a") as subscription:
+        client.send("/queue/a", pieces(), content_length=13, receipt=True)
+        with next(subscription) as message:
+            assert message.body == b"one two three"
