@@ -33,6 +33,8 @@ PROMISED: Final = (
     "trio_stomp.otel",
     "trio_stomp.spark",
 )
+# Public, but not in `__all__`: `from trio_stomp import *` would hide the built-in function.
+_UNLISTED: Final = {"trio_stomp": ("open",)}
 _FUNCTIONS: Final = (FunctionType, BuiltinFunctionType)
 _SPECIAL: Final = frozenset(
     {"__aenter__", "__aiter__", "__anext__", "__enter__", "__getitem__", "__iter__", "__len__", "__next__"}
@@ -45,7 +47,7 @@ def surface() -> str:
     told: dict[int, str] = {}
     for module in PROMISED:
         lines += ["", f"# {module}", ""]
-        for name in sorted(importlib.import_module(module).__all__):
+        for name in sorted([*importlib.import_module(module).__all__, *_UNLISTED.get(module, ())]):
             thing: object = getattr(importlib.import_module(module), name)
             # Said where it is listed first. Not of strings and tuples, which are equal to each other by chance.
             known = told.setdefault(id(thing), f"{module}.{name}") if callable(thing) else f"{module}.{name}"
