@@ -27,7 +27,7 @@ class DestinationStatus:
     Attributes:
         destination: The destination.
         receivers: Its receivers, the newest first. Those that have ended are listed until their rows are read.
-        rows: How many rows wait for a query, copies included. A query writes every few seconds what it has read.
+        rows: How many rows wait for a query, copies included. A query writes at most once a second what it has read.
         size: The size of these rows in bytes.
         lost: How many rows queries have found missing, and left out with ``failOnDataLoss=false``.
         read_at: When a query last wrote what it has read, in seconds since 1970; None if no query has.
@@ -200,6 +200,9 @@ def care(
         set_aside: Move damaged segments to the folder ``damaged``, where no query looks for them.
         clean: Delete half-written files of processes that have ended.
         reads_older_than: Delete complete batch reads whose last row is older than this number of seconds.
+
+    Yields:
+        A report for each part. Nothing is done with a part before the iteration has come to it.
 
     Raises:
         OptionError: `spool` is not a valid location.
