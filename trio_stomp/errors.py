@@ -115,7 +115,7 @@ class ConnectFailure:
             ``"credentials"``, ``"connect"`` or ``"timeout"``.
         reason: What happened, with the hint.
         cause: The underlying exception, if any.
-        refused: Whether the other side refused the credentials.
+        refused: Whether the other side refused the credentials, or the virtual host for this user.
         hint: What to try next; empty if unknown.
         pending_step: With the step ``"timeout"``: the step that did not finish.
         addresses: One for each IP address tried, if the host name has several; the others are then about the one that
@@ -152,7 +152,7 @@ class ConnectError(StompError):
 
 
 class AuthenticationError(ConnectError):
-    """The broker refused the credentials or the virtual host."""
+    """The broker or the proxy refused the credentials, or the broker the virtual host for this user."""
 
 
 class ConnectionLost(StompError):

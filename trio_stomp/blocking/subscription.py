@@ -309,43 +309,46 @@ class Subscription(Generic[T_co]):
         drain_timeout: float = 10.0,
         timeout: float | None = None,
     ) -> None:
-        """Handle messages with a pool of threads, until interrupted, or until the subscription or client is left.
+        """Handle messages with a pool of threads, until interrupted, or until the subscription or the client is left.
 
-        A message is acknowledged when its handler returns. When the handler raises an Exception, the message is tried
-        again as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has
-        workers, whichever is more.
+        A message is acknowledged when its handler returns. When the handler raises an Exception, the message is retried
+        as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has workers,
+        whichever is more.
 
-        When this thread is interrupted (Ctrl-C), nothing new is begun, what runs is finished within `drain_timeout`,
-        and the rest is given back when the subscription is left. Then KeyboardInterrupt is raised.
+        When this thread is interrupted (Ctrl-C), no further message is started, running handlers finish within
+        `drain_timeout`, and the remaining messages go back to the broker when the subscription is left. Then
+        KeyboardInterrupt is raised.
 
         Args:
-            handler: Function that is given the message, in a thread of the pool. It may settle the message itself.
-            workers: How many messages are handled at once, each in a thread of its own.
-            key: Messages of one key are handled one after the other, in the order in which they came, retries
-                included: the name of a header, or a function that looks at the message and does not wait. Default: no
+            handler: Function that takes the message, in a thread of the pool. It may settle the message itself.
+            workers: Number of messages handled at once, each in a thread of its own.
+            key: Messages with the same key are handled one at a time, in the order in which they came, including
+                retries. Either the name of a header or a function of the message, which must not wait. Default: no
                 order.
-            retry: How often, and when, a failed message is tried again. Default: `Retry()`, three attempts.
-            dead_letter: Destination of messages that failed for good, or a function that looks at the message. They
-                are sent there and acknowledged in one transaction, with headers that tell the cause. Default: the
-                broker's own dead letters, where a NACK leads there for certain; else the handler's error is raised.
+            retry: When and how often to retry a failed message. Default: `Retry()`, three attempts.
+            dead_letter: Destination of messages that failed for good, or a function of the message, which must not
+                wait. A message is sent there and acknowledged in one transaction, with headers that describe the
+                failure. Default: the broker's own dead-letter queue if a NACK certainly leads there; otherwise the
+                handler's error is raised.
             around: Functions that take the message and return a context manager, which is entered around each attempt
                 to handle it, in the thread of the handler: for timing, tracing or a database session. The first one is
                 outermost. They see the exception of the handler, and an exception of theirs counts as one.
-            drain_timeout: Seconds that running handlers have when the pool is interrupted. Their messages are then
-                settled as usual. Handlers that take longer go on without the pool, and the broker redelivers their
-                messages.
+            drain_timeout: Seconds that running handlers have to finish when the pool is interrupted. Handlers that take
+                longer go on without the pool, and the broker redelivers their messages.
             timeout: Seconds after which the pool ends, as if interrupted. Default: no limit, whatever that of `connect`
                 is.
 
         Raises:
             ConnectionLost: The connection ended for good.
+            ConnectionClosed: Another thread has closed the client.
             SubscriptionOverflow: The pool did not keep up.
-            BrokerError: The broker ended the subscription, or refused a dead letter.
-            LocalProtocolError: An argument is invalid, the subscription is in auto mode, messages that it has fetched
-                for an iteration are left over, or `dead_letter` sends a message back to where it came from.
+            BrokerError: The broker ended the subscription, or refused a dead letter; a note names its message.
+            PoisonMessage: The broker has closed the connection without an ERROR each time that it got a dead letter.
+            LocalProtocolError: An argument is invalid, the ack mode is not ``client-individual``, iterating has left
+                messages that the subscription had fetched, or `dead_letter` sends a message back to where it came from.
             TypeError: The handler is async.
             OperationTimeout: The `timeout` was reached, and the pool has ended.
-            Exception: A handler failed for good, and there is nowhere to put its message.
+            Exception: A handler failed for good, and there is no dead-letter destination.
         """
         if self._here:
             raise LocalProtocolError(

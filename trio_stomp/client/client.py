@@ -250,6 +250,7 @@ class Client:
             UnconfirmedError: Some were not confirmed (`receipt` only); it lists them.
             ConnectionLost: The connection is lost.
             LocalProtocolError: A header is invalid; the messages before this one were sent.
+            NotSupportedError: The broker does not support an option; likewise.
             OperationTimeout: The `timeout` was reached; its `sent` says how many were sent. With `receipt` it is an
                 UnconfirmedTimeout, which lists those that were not confirmed.
 
@@ -417,6 +418,8 @@ class Client:
             A context manager that yields the Transaction.
 
         Raises:
+            NotSupportedError: On entering: the broker has no transactions.
+            ConnectionLost: On entering: the connection is lost; with ``reconnect=``, for good.
             TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
             OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT.
             BrokerError: The broker refused the COMMIT.
@@ -520,6 +523,7 @@ class Client:
                 its reply cannot reach this client any more. It is not sent again.
             BrokerError: The broker refused the subscription for replies.
             ConnectionLost: The connection is lost for good.
+            NotSupportedError: The broker does not support an option.
             TypeError: Neither `body` nor `json` was given, or both.
             LocalProtocolError: A header is invalid, or `request` sets it already, or `json` cannot be encoded.
 

@@ -119,7 +119,7 @@ class Publisher:
             ConnectionLost: The same, where every message was confirmed or has been reported.
             TypeError: Neither `body` nor `json` was given, or both.
             LocalProtocolError: A header is invalid, or an argument sets it already, or `json` cannot be encoded.
-            NotSupportedError: The broker does not support an option.
+            NotSupportedError: The broker does not support an option, or sends no RECEIPT.
             OperationTimeout: There was no room in time; nothing was sent.
 
         Cancellation: the frame was sent as a whole or not at all. At the `timeout`, it was not sent.
@@ -159,6 +159,7 @@ class Publisher:
             UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
             ConnectionLost: The same, where every message was confirmed or has been reported.
             LocalProtocolError: A header is invalid; the messages before this one were sent.
+            NotSupportedError: The broker does not support an option; likewise. Or it sends no RECEIPT.
             OperationTimeout: There was no room for all of them in time; its `sent` says how many were sent.
 
         Cancellation: the first of them may have been sent, each frame as a whole. They still await their RECEIPT, and

@@ -132,7 +132,7 @@ class Subscription(Generic[T_co]):
             The message. The caller settles it.
 
         Raises:
-            StopAsyncIteration: The subscription was left.
+            StopAsyncIteration: The subscription was left, or all messages of a queue were browsed.
             ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
             SubscriptionOverflow: The consumers did not keep up.
             BodySpoolError: A body could not be written to its temporary file.
@@ -252,13 +252,17 @@ class Subscription(Generic[T_co]):
                 Default: no limit, whatever that of `connect` is.
 
         Returns:
-            At least one message, or an empty list when the subscription was left.
+            At least one message, or an empty list when the subscription was left, or all messages of a queue were
+            browsed.
 
         Raises:
-            ConnectionLost: The connection ended.
-            SubscriptionOverflow: The consumers did not keep up.
-            BrokerError: The broker ended the subscription.
             OperationTimeout: No message came in time.
+            ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
+            SubscriptionOverflow: The consumers did not keep up.
+            BodySpoolError: A body could not be written to its temporary file.
+            BrokerError: The broker ended the subscription, or refused to restore it until `Reconnect` gave up.
+            PoisonSubscription: The broker has closed the connection without an ERROR each time instead.
+            LocalProtocolError: An argument is invalid.
 
         Cancellation: no message was taken. The same is true at the `timeout`.
         """

@@ -140,7 +140,9 @@ class Transaction:
         Raises:
             NotSupportedError: The broker does not support an option.
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            TypeError: Neither `body` nor `json` was given, or both.
             LocalProtocolError: The transaction is over, or a header is invalid.
+            OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
             OperationTimeout: There was no room in time. Nothing was sent, and the transaction is still open.
 
         Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction. In the
@@ -183,6 +185,7 @@ class Transaction:
             timeout: Seconds that the whole call may wait for room. Default: that of `connect`.
 
         Raises:
+            NotSupportedError: The broker does not support an option.
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header is invalid.
             OperationTimeout: There was no room in time. Its `sent` says how many are part of the transaction, which is
@@ -236,6 +239,7 @@ class Transaction:
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
+            OperationTimeout: There was no room in time. Nothing was sent, and the transaction is still open.
 
         Cancellation: as `send`. The same is true at the `timeout`.
 
@@ -256,6 +260,7 @@ class Transaction:
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
+            OperationTimeout: There was no room in time. Nothing was sent, and the transaction is still open.
 
         Cancellation: as `send`. The same is true at the `timeout`.
 

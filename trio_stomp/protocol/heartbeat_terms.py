@@ -1,6 +1,6 @@
 """Heart-beat offers and the intervals they result in. Spec: "Heart-beating".
 
-The only module with durations in milliseconds, the unit of the header.
+Durations are in milliseconds here, the unit of the header.
 """
 
 from __future__ import annotations
