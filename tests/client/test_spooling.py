@@ -242,6 +242,23 @@ async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_
         assert [(await anext(other)).body for _ in range(2)] == [LARGE, b"small"]
 
 
+@pytest.mark.parametrize("thresholds", [(OVER, MIB), (MIB, OVER)])
+async def test_body_when_it_is_over_the_lower_of_two_thresholds_then_is_in_a_file_of_that_subscription_alone(
+    thresholds: tuple[int, int],
+) -> None:
+    """All of it comes in one read."""
+    async with client_of_peer() as (client, peer):
+        async with (
+            client.subscribe("/q", id="0", spool_threshold_bytes=thresholds[0]) as first,
+            client.subscribe("/q", id="1", spool_threshold_bytes=thresholds[1]) as second,
+        ):
+            spooled: list[bool] = []
+            for number, subscription in enumerate((first, second)):
+                peer.deliver(str(number), LARGE[: OVER + 1])
+                spooled.append((await anext(subscription)).is_spooled)
+        assert spooled == [each == OVER for each in thresholds]
+
+
 async def test_subscription_when_an_earlier_one_of_its_id_spooled_then_its_bodies_are_in_memory(
     broker: Broker, client: Client
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 import trio_stomp
 from tests.interop.bench import Destination
 from tests.interop.broker_facts import Broker
-from trio_stomp.spark.message_columns import MessageColumns, Received
+from trio_stomp.spark.message_columns import MessageColumns
 
 
 @pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
@@ -22,7 +22,7 @@ async def test_timestamp_when_in_seconds_or_milliseconds_then_the_column_has_tha
     async with trio_stomp.connect(broker.url()) as client, client.subscribe(queue) as subscription:
         await client.send(queue, "x", headers={"timestamp": str(int(now * unit))}, receipt=True)
         async with await anext(subscription) as message:
-            batch = MessageColumns().batch([Received(message=message, seconds=now, stable_id=None)], 1)
+            batch = MessageColumns().batch([message], [None], now, 1)
 
     sent: object = batch.to_pylist()[0]["timestamp"]
     assert isinstance(sent, datetime)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from trio_stomp import Message, connect
-from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received, SchemaDiffers, completed
+from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, SchemaDiffers, completed
 from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
 from trio_stomp.spark.segments import SegmentFormat, encoded
 from trio_stomp.spark.spark_schema import spark_schema
@@ -30,8 +30,7 @@ async def delivered(*sent: tuple[bytes, list[tuple[str, str]]]) -> list[Message]
 
 
 def rows(columns: MessageColumns, messages: list[Message]) -> list[dict[str, object]]:
-    received = [Received(message=each, seconds=1.5, stable_id=f"id-{each.text}") for each in messages]
-    return columns.batch(received, 7).to_pylist()
+    return columns.batch(messages, [f"id-{each.text}" for each in messages], 1.5, 7).to_pylist()
 
 
 async def test_message_when_made_a_row_then_each_column_has_its_part() -> None:
@@ -86,14 +85,13 @@ async def test_timestamp_when_it_is_none_then_null(timestamp: str) -> None:
 
 
 async def test_text_when_the_body_is_none_then_null() -> None:
-    plain, octets, broken = await delivered(
+    messages = await delivered(
         (b"1", [("content-type", "application/json; charset=utf-8")]),
         (b"2", [("content-type", "application/octet-stream")]),
         (b"\xff", [("content-type", "text/plain")]),
     )
-    received = [Received(message=each, seconds=0, stable_id=None) for each in (plain, octets, broken)]
 
-    assert ALL.batch(received, 1).to_pydict()["text"] == ["1", None, None]
+    assert ALL.batch(messages, [None] * 3, 0, 1).to_pydict()["text"] == ["1", None, None]
 
 
 @pytest.mark.parametrize("columns", [MessageColumns(), ALL])
@@ -104,12 +102,9 @@ def test_schema_when_compared_with_what_spark_expects_then_equal(columns: Messag
 async def test_messages_when_some_have_no_such_header_then_null_for_these() -> None:
     sent = [(b"%d" % number, [("content-type", "text/plain")] if number % 3 else []) for number in range(20)]
     messages = await delivered(*sent)
-    received = [
-        Received(message=each, seconds=1.5, stable_id=None if number % 5 else "\u00e9" * number)
-        for number, each in enumerate(messages)
-    ]
+    stable_ids = [None if number % 5 else "\u00e9" * number for number in range(20)]
 
-    batch = ALL.batch(received, 1)
+    batch = ALL.batch(messages, stable_ids, 1.5, 1)
 
     batch.validate(full=True)
     found = batch.to_pydict()
@@ -117,12 +112,12 @@ async def test_messages_when_some_have_no_such_header_then_null_for_these() -> N
     assert found["content_type"] == ["text/plain" if headers else None for _, headers in sent]
     assert found["timestamp"] == [None] * 20
     assert found["seq"] == list(range(1, 21))
-    assert found[STABLE_ID] == [each.stable_id for each in received]
+    assert found[STABLE_ID] == stable_ids
     assert [dict(each)["message-id"] for each in found["headers"]] == found["message_id"]
 
 
 def test_batch_when_there_is_no_message_then_empty() -> None:
-    batch = ALL.batch([], 1)
+    batch = ALL.batch([], [], 1.5, 1)
 
     batch.validate(full=True)
     assert batch.num_rows == 0
@@ -130,9 +125,9 @@ def test_batch_when_there_is_no_message_then_empty() -> None:
 
 RECEIVER = """
 import sys
-from trio_stomp.spark.message_columns import MessageColumns, Received
+from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.segments import SegmentFormat, encoded
-batch = MessageColumns(include_headers=True, include_text=True).batch([], 1)
+batch = MessageColumns(include_headers=True, include_text=True).batch([], [], 1.5, 1)
 encoded(batch, SegmentFormat.ARROW)
 sys.exit("pandas" in sys.modules)
 """
@@ -158,10 +153,9 @@ async def test_columns_when_chosen_otherwise_than_when_the_rows_were_written_the
         (b"\xff", [("content-type", "text/plain")]),
         (b"x", []),
     )
-    received = [Received(message=each, seconds=1.5, stable_id=None) for each in messages]
     store = SpoolLocation.of(str(tmp_path)).open()
-    store.put(f"a.{form.value}", encoded(had.batch(received, 1), form))
-    expected = wanted.batch(received, 1)
+    store.put(f"a.{form.value}", encoded(had.batch(messages, [None] * 4, 1.5, 1), form))
+    expected = wanted.batch(messages, [None] * 4, 1.5, 1)
 
     names = wanted.arrow_schema().names
     slices = [SegmentSlice(path=store.path(f"a.{form.value}"), skip=0, rows=4)]

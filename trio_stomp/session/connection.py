@@ -51,7 +51,7 @@ from trio_stomp.session.failures import mark_raised, renewed
 from trio_stomp.session.hooks import ConnectionInfo, Observer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.reading import Reading
-from trio_stomp.session.spool import Spooling
+from trio_stomp.session.spool import SMALLEST_THRESHOLD, Spooling
 from trio_stomp.session.state import TAKES_FRAMES, DisconnectResult, SessionState, Step
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import MessageStream
@@ -496,6 +496,11 @@ class Connection:
             self.spooling = Spooling()
             self.protocol.spool(self._open_sink)
         self._spools[subscription_id] = threshold, inbox
+
+    @property
+    def smallest_threshold(self) -> int:
+        """The smallest threshold of all subscriptions: a body that belongs in a file has more bytes than this."""
+        return min((threshold for threshold, _inbox in self._spools.values()), default=SMALLEST_THRESHOLD)
 
     def _open_sink(self, subscription_id: str | None, size: int) -> BodySink | None:
         wanted = self._spools.get(subscription_id)

@@ -16,7 +16,6 @@ import anyio
 from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
-from trio_stomp.session.spool import SMALLEST_THRESHOLD
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
@@ -99,12 +98,13 @@ async def read_once(connection: Connection) -> None:
 async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes) -> None:
     """Decode a chunk and deliver its events; write what belongs into files first.
 
-    In pieces: a body that is complete in one is never offered to a file, however small the threshold.
+    In pieces: a body that is complete in one is never offered to a file.
     """
     connection.last_read = connection.now()
     connection.counters.bytes_received += len(data)
-    for start in range(0, len(data), SMALLEST_THRESHOLD):
-        events = connection.protocol.receive_data(data[start : start + SMALLEST_THRESHOLD])
+    piece_bytes = connection.smallest_threshold
+    for start in range(0, len(data), piece_bytes):
+        events = connection.protocol.receive_data(data[start : start + piece_bytes])
         while spooling.is_due:
             await spooling.flush()
             if connection.ended.is_set():

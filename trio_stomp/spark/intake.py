@@ -25,7 +25,6 @@ from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.errors import ConnectionLost, StaleMessage
 from trio_stomp.runtime import current_time
 from trio_stomp.spark.intake_options import IntakeOptions
-from trio_stomp.spark.message_columns import Received
 from trio_stomp.spark.segments import Segment, encoded
 from trio_stomp.spark.spool_store import SpoolError, SpoolFull, SpoolSilent, SpoolStore
 
@@ -173,8 +172,9 @@ class Intake:
     def _encoded(self, broker: str, messages: Sequence[Message]) -> tuple[Segment, pa.Buffer]:
         seconds = self._now()
         options = self._options
-        received = [Received(message=each, seconds=seconds, stable_id=options.id_of(each)) for each in messages]
-        octets = encoded(options.columns.batch(received, self.last + 1), options.segment_format)
+        stable_ids = [options.id_of(each) for each in messages]
+        rows = options.columns.batch(messages, stable_ids, seconds, self.last + 1)
+        octets = encoded(rows, options.segment_format)
         if options.dedupe.wanted is None:
             suspects = 0
         elif broker in _MARKING:

@@ -37,7 +37,7 @@ from trio_stomp.client import Message
 from trio_stomp.protocol import Headers, text_encoding
 from trio_stomp.spark.option_reader import OptionReader
 
-__all__ = ["STABLE_ID", "MessageColumns", "Received", "SchemaDiffers", "completed", "needed_for"]
+__all__ = ["STABLE_ID", "MessageColumns", "SchemaDiffers", "completed", "needed_for"]
 
 STABLE_ID: Final = "stable_id"
 _MICROSECONDS: Final = 1_000_000
@@ -52,21 +52,6 @@ _TEXT_FROM: Final = ("body", "content_type")
 _HEADERS: Final = "headers"
 _HEADERS_TYPE: Final = map_(string(), string())
 _TEXT_TYPES: Final = ("text/", "application/json", "application/xml")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """A message that has come, and when.
-
-    Attributes:
-        message: The message.
-        seconds: When, in seconds since 1970.
-        stable_id: What names it through all its deliveries, where something does.
-    """
-
-    message: Message
-    seconds: float
-    stable_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +89,17 @@ class MessageColumns:
             columns.append((_HEADERS, _HEADERS_TYPE))
         return schema([field(name, kind) for name, kind in columns])
 
-    def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
-        """Rows of messages, numbered from `first`. Large bodies are read from their files, so call it in a thread."""
-        messages = [each.message for each in received]
+    def batch(
+        self, messages: Sequence[Message], stable_ids: Sequence[str | None], seconds: float, first: int
+    ) -> RecordBatch:
+        """Make rows of messages. Large bodies are read from their files, so call it in a thread.
+
+        Args:
+            messages: The messages.
+            stable_ids: What names each through all its deliveries, where something does.
+            seconds: When they came, in seconds since 1970.
+            first: The number of the first row.
+        """
         headers = [message.headers for message in messages]
         bodies = [_read(message) if message.is_spooled else message.body for message in messages]
         columns: dict[str, Array[Scalar[DataType]]] = {
@@ -117,9 +110,9 @@ class MessageColumns:
             "content_type": _texts([each.get("content-type") for each in headers]),
             "redelivered": _flags([each.get("redelivered") == "true" for each in headers]),
             "timestamp": _numbers(_TIMES, [_sent_at(each.get("timestamp")) for each in headers]),
-            "received_at": _numbers(_TIMES, [int(each.seconds * _MICROSECONDS) for each in received]),
+            "received_at": _numbers(_TIMES, [int(seconds * _MICROSECONDS)] * len(messages)),
             "seq": _numbers(int64(), range(first, first + len(messages))),
-            STABLE_ID: _texts([each.stable_id for each in received]),
+            STABLE_ID: _texts(stable_ids),
         }
         if self.include_text:
             columns[_TEXT] = _texts(

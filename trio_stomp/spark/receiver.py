@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 import threading
@@ -413,11 +414,12 @@ def in_parts(messages: Sequence[Message], most_bytes: int) -> Iterator[list[Mess
     part: list[Message] = []
     size = 0
     for message in messages:
-        if part and size + message.body_size > most_bytes:
+        body_bytes = message.body_size
+        if part and size + body_bytes > most_bytes:
             yield part
             part, size = [], 0
         part.append(message)
-        size += message.body_size
+        size += body_bytes
     if part:
         yield part
 
@@ -467,7 +469,7 @@ class GracefulStop:
 
 
 class ReceiverThread:
-    """A receiver in a thread of this process.
+    """A receiver in a thread of this process, which is there for it and its query alone.
 
     Args:
         options: Its options.
@@ -487,6 +489,8 @@ class ReceiverThread:
         self._thread.start()
 
     def _main(self) -> None:
+        # A full collection would look at all that was imported, again and again, because messages come by the thousand.
+        gc.freeze()
         anyio.run(self._run, backend="trio")
 
     async def _run(self) -> None:
