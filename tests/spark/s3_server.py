@@ -37,6 +37,7 @@ class S3Proxy:
         loses_answers: How many more segments are written without an answer.
         conflicts: How many more conditional writes are refused, as while another write of the object is under way.
         writes: What was asked to write segments: the method, the path and the query.
+        signed: For each request, whether it was signed with a key.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class S3Proxy:
         self.loses_answers = 0
         self.conflicts = 0
         self.writes: list[str] = []
+        self.signed: list[bool] = []
 
     def admits(self, write: str) -> bool:
         """Let a write of a segment in, perhaps later."""
@@ -90,7 +92,8 @@ def _server() -> Generator[int]:
 def _made_bucket(port: int) -> bool:
     connection = http.client.HTTPConnection(_HOST, port, timeout=_PATIENCE)
     try:
-        connection.request("PUT", f"/{BUCKET}")
+        # Requests without a key may write to it too.
+        connection.request("PUT", f"/{BUCKET}", headers={"x-amz-acl": "public-read-write"})
         return connection.getresponse().status == http.HTTPStatus.OK
     except ConnectionError:
         return False
@@ -118,6 +121,7 @@ def _handler(s3: S3Proxy, port: int) -> type[BaseHTTPRequestHandler]:
 
         def _pass(self) -> None:
             body = _body_of(self)
+            s3.signed.append("Authorization" in self.headers)
             is_segment = self.command in {"PUT", "POST"} and "/segments/" in self.path
             if is_segment and not s3.admits(f"{self.command} {self.path}"):
                 self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>")

@@ -41,6 +41,7 @@ def server() -> Generator[S3Proxy]:
 @pytest.fixture
 def s3(server: S3Proxy) -> S3Proxy:
     server.writes.clear()
+    server.signed.clear()
     server.is_waiting.clear()
     return server
 
@@ -89,6 +90,22 @@ def test_object_when_the_uri_alone_says_how_to_reach_s3_then_also_written_by_one
     store.put("segments/a", b"1")
 
     assert s3.writes == [f"PUT /{store.path('segments/a')}"]
+
+
+@pytest.mark.parametrize("flag", ["true", "True"])
+def test_object_when_the_bucket_takes_anonymous_writes_then_created_without_a_key(
+    s3: S3Proxy, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    """Not even with one that the environment has, as pyarrow does without it."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    reached = s3.location(f"anonymous-{flag}")
+    given = {name: value for name, value in reached.settings if name not in {"access_key", "secret_key"}}
+    store = SpoolLocation.of(reached.uri, {**given, "anonymous": flag}.items()).open()
+
+    assert [store.create("a", b"1"), store.create("a", b"2")] == [True, False]
+    assert store.get("a") == b"1"
+    assert not any(s3.signed)
 
 
 def test_object_when_many_create_it_on_s3_at_once_then_one_does(s3: S3Proxy) -> None:

@@ -73,12 +73,15 @@ def _code_of(error: Exception) -> str:
 
 
 def _client(uri: str, given: Mapping[str, str]) -> _S3:
+    from botocore import UNSIGNED  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional
+    from botocore.config import Config  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional
     from botocore.session import get_session  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional
 
     settings = {**dict(parse_qsl(urlsplit(uri).query)), **given}
     endpoint = settings.get("endpoint_override")
     if endpoint and "://" not in endpoint:
         endpoint = f"{settings.get('scheme', 'https')}://{endpoint}"
+    is_anonymous = settings.get("anonymous", "").lower() == "true"
     found: _S3 = get_session().create_client(  # pyright: ignore[reportUnknownMemberType, reportAssignmentType]  # it makes its methods when it runs
         "s3",
         region_name=settings.get("region"),
@@ -86,5 +89,6 @@ def _client(uri: str, given: Mapping[str, str]) -> _S3:
         aws_access_key_id=settings.get("access_key"),
         aws_secret_access_key=settings.get("secret_key"),
         aws_session_token=settings.get("session_token"),
+        config=Config(signature_version=UNSIGNED) if is_anonymous else None,
     )
     return found
