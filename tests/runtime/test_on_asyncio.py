@@ -55,6 +55,24 @@ async def test_consumer_when_canceled_in_the_tick_in_which_it_was_woken_then_ano
 
 
 @on_asyncio
+async def test_connect_when_canceled_as_hosts_are_raced_then_canceled_and_not_failed(url: str) -> None:
+    """In some passes, an attempt cancels a scope of its own in the same moment, which must not be taken for it."""
+    hosts = [url, url.replace("127.0.0.1", "127.0.0.3")]
+
+    async def session() -> None:
+        async with trio_stomp.connect(hosts, connect_attempt_delay=0.0001):
+            pass
+
+    for passes in [3, 4, 5, 6] * 60:
+        task = asyncio.create_task(session())
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled(), task.exception()
+
+
+@on_asyncio
 async def test_client_when_entered_in_one_task_and_left_in_another_then_it_is_left_in_good_order(url: str) -> None:
     manager = trio_stomp.connect(url)
     client = await asyncio.create_task(manager.__aenter__())

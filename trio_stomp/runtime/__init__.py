@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import ParamSpec, TypeVar, TypeVarTuple
 
 import anyio
@@ -42,6 +42,7 @@ __all__ = [
     "Stop",
     "WaitQueue",
     "Waiter",
+    "apart",
     "as_byte_stream",
     "async_context",
     "awaited",
@@ -98,6 +99,32 @@ def _loaded() -> Runtime:
 
     _on_asyncio = _asyncio
     return _asyncio
+
+
+@contextmanager
+def apart() -> Generator[None]:
+    """Keep cancellations in a task of a nursery apart from those of the task that holds the nursery.
+
+    anyio (4.16) counts what scopes in the task were canceled with, if the nursery is canceled in the same moment, as if
+    it was the nursery's. Where the program has canceled the holder by ``task.cancel()``, this would be taken back.
+    """
+    if is_trio():
+        yield
+        return
+    raised: BaseException | None = None
+    with anyio.CancelScope() as scope:
+        try:
+            yield
+        except anyio.get_cancelled_exc_class() as error:
+            raised = error
+            raise
+        finally:
+            # A scope that is canceled and shielded takes back by itself what is counted in it.
+            scope.shield = True
+            scope.cancel()
+    # By the same count, it may take a cancellation of the task for its own.
+    if raised is not None:
+        raise raised
 
 
 def prepare() -> None:

@@ -28,7 +28,7 @@ from trio_stomp.protocol import (
     Tolerances,
     Violation,
 )
-from trio_stomp.runtime import ByteStream, called, completed, current_time, move_on_at
+from trio_stomp.runtime import ByteStream, apart, called, completed, current_time, move_on_at
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
@@ -134,7 +134,8 @@ class _Race(Generic[K]):
     async def _attempt(self, name: K, connect: Callable[[], Awaitable[Link]], over: anyio.Event) -> None:
         """Make one attempt; the first that is connected ends the race."""
         try:
-            link = await connect()
+            with apart():
+                link = await connect()
         except StepFailed as failed:
             self.failures[name] = failed
         except Exception as error:  # noqa: BLE001  # no other host can help: raised outside of the nursery
