@@ -456,13 +456,18 @@ async def test_work_when_a_handler_blocks_then_its_name_is_reported_unless_turne
             pass
 
     caplog.set_level(logging.WARNING, "trio_stomp")
+    reports: list[list[str]] = []
     async with jobs(broker, "a") as subscription:
         for after in (0.01, math.inf):
             with trio.move_on_after(10):
                 await subscription.work(a_slow_handler, report_blocking_after=after)
             await put(broker, "b")
-    (record,) = caplog.records
-    assert "a_slow_handler has blocked the event loop for " in record.getMessage()
+            reports.append(caplog.messages)
+            caplog.clear()
+    # On a busy machine, the step before that takes long too.
+    assert reports[0]
+    assert all("a_slow_handler has blocked the event loop for " in each for each in reports[0])
+    assert not reports[1]
 
 
 async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(broker: Broker, client: Client) -> None:

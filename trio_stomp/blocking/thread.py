@@ -142,7 +142,7 @@ class Call(Generic[T]):
             if self._is_canceled:
                 self._scope.cancel()
             with self._scope:
-                self.set_result(await self._function())
+                self.set_result(await self._started())
             if not self.is_done:
                 # Its caller was interrupted, and waits only for this.
                 self.set_error(ConnectionClosed("the call was interrupted"))
@@ -151,6 +151,13 @@ class Call(Generic[T]):
             raise
         except BaseException as error:  # noqa: BLE001  # raised in the thread that waits
             self.set_error(error)
+
+    def _started(self) -> Awaitable[T]:
+        # A process may be forked when the caller goes on and this task has not ended. The frame of `_run` stays there
+        # for good, and must not keep what the function belongs to.
+        function = self._function
+        del self._function
+        return function()
 
     def set_result(self, value: T) -> None:
         """It returned this."""
