@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from tests.cli.exit_code import ExitCode
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.commands import Command, CommandGroup
+from trio_stomp.cli.context import context
 from trio_stomp.testing import BrokerOptions
 
 command_line.load_all()
@@ -30,6 +31,28 @@ def test_command_line_when_asked_for_help_then_lists_its_commands() -> None:
 
     for name, command in command_line.commands.items():
         assert re.search(rf"\n  {name} +{re.escape(command.get_short_help_str(200))}\n", shown)
+    described = re.findall(r"^  (\w+) +[A-Z][^.]+\.$", shown.partition("\nCommands:\n")[2], re.MULTILINE)
+    assert described == list(command_line.commands)
+
+
+# Those of nats, rabbitmqadmin, kcat, mosquitto, redis-cli and the tools of IBM MQ, and those of shells.
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("consume", "delete", "depth", "get", "listen", "produce", "pub", "publish", "put", "req", "rtt", "stats"),
+        *("sub", "context delete", "context ls", "context rm", "context select"),
+    ],
+)
+def test_command_when_called_as_elsewhere_then_says_its_name_here(name: str) -> None:
+    *group, word = name.split()
+    names = context.commands if group else command_line.commands
+
+    done = CliRunner().invoke(command_line, [*group, word])
+
+    assert (done.exit_code, done.stdout) == (ExitCode.USAGE, "")
+    meant = re.search(rf"no such command {word!r}; did you mean '(\w+)'\?\n$", done.stderr)
+    assert meant is not None
+    assert meant[1] in names
 
 
 @pytest.mark.parametrize("name", sorted(command_line.commands))
@@ -98,10 +121,25 @@ def test_options_when_not_given_then_these_are_their_values() -> None:
 
 
 def test_help_of_all_commands_when_read_then_values_have_these_names() -> None:
-    assert {each.metavar for command in COMMANDS for each in command.params if each.metavar} == {
-        *("COMMAND", "DESTINATION", "DIR", "FORMAT", "LOCATION", "N", "NAME", "NAME:VALUE", "NAME=VALUE", "ORIGIN"),
-        *("PATH", "QUEUE", "REGEX", "SEND,RECEIVE", "SQL", "TEXT", "TYPE", "URL", "USER"),
+    helps = [command.get_help(click.Context(command, terminal_width=200)) for command in COMMANDS]
+
+    usages = [word.strip("[].") for text in helps for word in re.findall(r"[A-Z]{2}\S*", text.partition("\n")[0])]
+    # Those that list their values have no name.
+    values = [name for text in helps for name in re.findall(r"^  (?:-\w, )?--[\w-]+ ([A-Z]\S*)", text, re.MULTILINE)]
+    assert {*usages, *values} == {
+        *("ARGS", "BODY", "COMMAND", "DESTINATION", "DIR", "FILE", "FORMAT", "INTEGER", "LOCATION", "N", "NAME"),
+        *("NAME:VALUE", "NAME=VALUE", "OPTIONS", "ORIGIN", "PATH", "QUEUE", "REGEX", "SECONDS", "SEND,RECEIVE"),
+        *("SOURCE", "SQL", "TARGET", "TEXT", "TYPE", "URL", "USER"),
     }
+
+
+def test_option_when_explained_then_with_its_name_value_variable_default_and_range() -> None:
+    shown = CliRunner().invoke(command_line, ["ping", "--help"]).stdout
+
+    assert (
+        "--connect-timeout SECONDS The time limit for connecting, for each broker."
+        " [env var: TRIO_STOMP_CONNECT_TIMEOUT; default: 10.0; x>0]"
+    ) in " ".join(shown.split())
 
 
 def test_argument_when_any_number_of_values_may_be_given_then_without_a_default() -> None:
@@ -138,16 +176,21 @@ def test_example_in_a_help_text_when_read_then_the_command_takes_it(
         ([], ["-v"], logging.INFO),
         ([], ["--lines", "-vv"], logging.DEBUG),
         (["-v"], ["--verbose"], logging.DEBUG),
+        (["-vv"], ["-vv"], logging.DEBUG),
         ([], [], logging.WARNING),
     ],
 )
 def test_command_line_when_verbose_anywhere_then_logs(
     before: list[str], after: list[str], level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    levels: list[object] = []
+    levels: list[int] = []
+    lines: list[str] = []
 
-    def configure(**settings: object) -> None:
-        levels.append(settings["level"])
+    def configure(*, handlers: list[logging.Handler], level: int) -> None:
+        levels.append(level)
+        error = ValueError("one\ntwo\x1b")
+        record = logging.LogRecord("a", logging.WARNING, "a.py", 1, "b\nc\x1b", (), (ValueError, error, None))
+        lines.extend(line for each in handlers for line in each.format(record).split("\n"))
 
     # The real one does nothing where pytest's own handlers are.
     monkeypatch.setattr(logging, "basicConfig", configure)
@@ -155,6 +198,10 @@ def test_command_line_when_verbose_anywhere_then_logs(
     CliRunner().invoke(command_line, [*before, "send", "--lines", "--json-lines", *after])
 
     assert levels == [level]
+    # Without --verbose, a warning looks like an error of the command.
+    plain = level == logging.WARNING
+    assert re.fullmatch(rf"{'trio-stomp:' if plain else '[-0-9]+ [0-9:,]+ WARNING a:'} b\\nc\\x1b", lines[0])
+    assert lines[1:] == ["    ValueError: one", "    two\\x1b"]
 
 
 def test_help_when_the_commands_are_listed_then_none_of_them_is_imported() -> None:

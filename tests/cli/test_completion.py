@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ def test_completion_when_a_shell_is_named_then_prints_its_script(shell: str, mon
 
     assert named.exit_code == 0
     assert f"_TRIO_STOMP_COMPLETE={shell}_complete" in named.stdout
+    assert set(re.findall(r"(?<!_)trio-stomp\w*", named.stdout)) == {"trio-stomp"}
     assert found.stdout == named.stdout
 
 
@@ -29,6 +31,14 @@ def test_completion_when_the_shell_is_not_known_then_asks(monkeypatch: pytest.Mo
 
     assert done.exit_code == ExitCode.USAGE
     assert "name your shell" in done.stderr
+
+
+def test_completion_when_asked_for_help_then_has_a_line_for_each_shell() -> None:
+    shown = CliRunner().invoke(command_line, ["completion", "--help"]).stdout
+
+    assert re.findall(r"^  (\w+): +.*trio-stomp completion (\w+)", shown, re.MULTILINE) == [
+        (shell, shell) for shell in ("bash", "zsh", "fish")
+    ]
 
 
 def completed(line: str, settings: Path) -> str:

@@ -2,6 +2,7 @@ import importlib
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
@@ -51,13 +52,15 @@ def test_main_when_ctrl_c_comes_while_it_imports_then_ends_as_shells_expect(monk
     assert end.value.code == ExitCode.INTERRUPTED
 
 
-def test_main_when_run_as_a_module_then_is_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "trio_stomp.cli", "--version"], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [("--version", f"trio-stomp, version {version('trio-stomp')}\n"), ("--help", "Usage: trio-stomp [OPTIONS] ")],
+)
+def test_main_when_run_as_a_module_then_is_the_command(option: str, shown: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "trio_stomp.cli", option], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("trio-stomp, version ")
+    assert done.stdout.startswith(shown)
 
 
 def test_script_when_installed_then_leads_to_main() -> None:

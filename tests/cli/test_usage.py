@@ -12,6 +12,7 @@ from trio_stomp.testing import ThreadedBroker
 
 # The command lines are written as for a shell; the standard input is "x".
 REFUSED: list[tuple[str, str]] = [
+    ("-- --zzz", "No such option"),
     ("bench -s 7", "not in the range"),
     ("bench /topic/a --profile spring --ack auto", "use --no-receipt"),
     ("bench /topic/a --profile spring --no-receipt", "use --ack auto"),
@@ -19,7 +20,8 @@ REFUSED: list[tuple[str, str]] = [
     ("context add prod -u stomp://ann:s3cret@a", "the URL contains a passcode"),
     ("context add prod -u stomp://ann:s3cret/7@a", "must be a number from 1 to 65535"),
     ("context add prod -u stomp://a --proxy socks5://ann:s3cret/7@p:1080", "the port of the proxy"),
-    ("context delete", "no such command 'delete'; did you mean 'remove'"),
+    *((f"context {name}", "Missing argument 'NAME'") for name in ("add -u stomp://a", "remove", "show")),
+    ("context add prod -u stomp://a --websocket-message-bytes 3", "3 is not in the range x>=4"),
     ("context shw", "no such command 'shw'; did you mean 'show'"),
     ("context zzz", "no such command 'zzz'; there are add, "),
     ("doctor -u http://ann:s3cret@host", "http"),
@@ -40,7 +42,6 @@ REFUSED: list[tuple[str, str]] = [
     *((f"ping --heart-beat {text}", "expected two numbers of seconds") for text in ("''", "a", "a,b", "1,2,3")),
     *((f"ping --heart-beat {text}", "expected two numbers of seconds") for text in ("nan", "inf,0", "-1")),
     *((f"ping --connect-timeout {text}", "expected a number") for text in ("nan", "inf", "infm")),
-    ("pub", "no such command 'pub'; did you mean 'send'"),
     ("purge /queue/a", "pass --yes"),
     ("purge /queue/a --grep '('", "invalid regular expression"),
     (f"purge /queue/a --grep a{{{10**20}}}", "invalid regular expression"),

@@ -38,7 +38,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
 }
 # The modules that do not have the name of their command.
 _MODULES: Final = {"purge": "move", "tail": "subscribe"}
-# What the tools of other brokers call them.
+# What the tools of other brokers call them, unless that is similar.
 _MEANT: Final = {
     "consume": "subscribe",
     "delete": "purge",
@@ -49,7 +49,6 @@ _MEANT: Final = {
     "pub": "send",
     "publish": "send",
     "put": "send",
-    "req": "request",
     "rtt": "ping",
     "stats": "top",
     "sub": "subscribe",

@@ -214,7 +214,7 @@ class Command(_Helpful):
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command."""
-        _log(ctx.meta.get(_VERBOSITY, 0))
+        _log(ctx.meta[_VERBOSITY])
         gathered(self._kind, ctx).start(ctx)
 
 

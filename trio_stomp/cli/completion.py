@@ -29,13 +29,13 @@ def _this_shell() -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    r"""Print the completion script for SHELL; by default for the shell in use.
+    """Print the completion script for SHELL; by default for the shell in use.
 
     \b
     bash:  eval "$(trio-stomp completion bash)"    in ~/.bashrc
     zsh:   eval "$(trio-stomp completion zsh)"     in ~/.zshrc
     fish:  trio-stomp completion fish > ~/.config/fish/completions/trio-stomp.fish
-    """
+    """  # noqa: D301  # click takes the character, not its escape, for the mark of lines to leave as they are
 
     shell: str | None = argument(None, type=click.Choice(_SHELLS))
 

@@ -180,6 +180,6 @@ context = CommandGroup(
     commands=_COMMANDS,
     help="Save brokers by name, and use them with --context NAME, TRIO_STOMP_CONTEXT, or after `context use NAME`.",
 )
-context.other_names = {"delete": "remove", "ls": "list", "rm": "remove", "select": "use"}
+context.other_names = {"delete": "remove", "rm": "remove", "select": "use"}
 context.params.append(verbose_option())
 context.examples = ("trio-stomp context add local --url stomp://localhost:61613", "trio-stomp context use local")
