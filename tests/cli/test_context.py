@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import PATIENCE
+from tests.cli.processes import PATIENCE, OnTerminal
 from tests.kit.full_disk import file_size_limit
 from trio_stomp.cli.running import CommandFailed
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
@@ -58,8 +58,9 @@ def test_context_when_added_then_the_commands_connect_by_its_name(
 
 def test_context_when_listed_and_shown_then_the_one_in_use_is_marked(without_url: Cli) -> None:
     cli = without_url
-    cli("context", "add", "a", "-u", "stomp://a", "-u", "stomp://b", "--heart-beat", "5,0", "--connect-header", "x:y")
-    cli("context", "add", "b", "-u", "stomp://c", "--login", "ann")
+    headers = ("--connect-header", "x:y", "--connect-header", "client-id:me")
+    cli("context", "add", "a", "-u", "stomp://a", "-u", "stomp://b", "--heart-beat", "5,0", *headers)
+    cli("context", "add", "b", "-u", "stomp://c", "--login", "ann", "-v")
     cli("context", "use", "b")
 
     listed = cli("context", "list").stdout
@@ -67,10 +68,32 @@ def test_context_when_listed_and_shown_then_the_one_in_use_is_marked(without_url
     shown = cli("context", "show", "a").stdout
 
     assert listed == "  a               stomp://a stomp://b\n* b               stomp://c\n"
-    assert [(line["name"], line["in_use"]) for line in as_json] == [("a", False), ("b", True)]
+    options = {"url": "stomp://a stomp://b", "heart_beat": "5.0 0.0", "connect_header": "x:*** client-id:me"}
+    assert as_json == [
+        {"name": "a", "in_use": False, "options": options, "passcode": "none"},
+        {"name": "b", "in_use": True, "options": {"url": "stomp://c", "login": "ann"}, "passcode": "none"},
+    ]
     assert shown == (
-        "name: a\nurl: stomp://a stomp://b\nheart-beat: 5.0 0.0\nconnect-header: x:***\npasscode: not saved\n"
+        "name: a\nurl: stomp://a stomp://b\nheart-beat: 5.0 0.0\nconnect-header: x:*** client-id:me\n"
+        "passcode: not saved\n"
     )
+
+
+def test_context_when_added_then_its_file_has_what_was_given_and_nothing_of_the_environment(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
+    monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann")
+
+    cli("context", "add", "a", "-u", "stomps://a", "--ca", "ca.pem", "--reconnect")
+    cli("context", "use", "a")
+
+    options = {"url": ["stomps://a"], "ca": str(tmp_path / "ca.pem"), "reconnect": True}
+    content = {"in_use": "a", "contexts": {"a": {"options": options, "passcode": "none"}}}
+    assert (folder / "contexts.json").read_text("utf-8") == json.dumps(content, indent=2) + "\n"
+    assert [each.name for each in folder.iterdir()] == ["contexts.json"]
 
 
 def test_context_when_removed_then_gone_and_no_longer_in_use(cli: Cli) -> None:
@@ -215,7 +238,7 @@ def context(options: str = "{}", passcode: str = '"none"', name: str = "a") -> s
         b'{"contexts": {"\xff": 1}}',
         b"\xef\xbb\xbf{}",
         "9" * 10_000,
-        " " * (2 << 20) + "{}",
+        "{}".rjust((1 << 20) + 1),
     ],
     ids=lambda content: repr(content[:40]),
 )
@@ -231,6 +254,12 @@ def test_context_when_its_file_is_damaged_then_says_so(
     assert done.exit_code == ExitCode.USAGE
     assert f"{folder / 'contexts.json'} is damaged" in done.stderr
     assert len(done.stderr) < 1000
+
+
+def test_context_when_its_file_is_as_large_as_it_may_be_then_read(cli: Cli, folder: Path) -> None:
+    write(folder, context().rjust(1 << 20))
+
+    assert cli("context", "list").stdout == "  a               \n"
 
 
 def test_context_when_the_one_in_use_has_no_name_then_says_so(without_url: Cli, folder: Path) -> None:
@@ -327,6 +356,7 @@ def test_context_when_an_option_is_not_utf_8_then_saved_as_it_is(cli: Cli, folde
     [
         ({"XDG_CONFIG_HOME": "/x"}, False, "/x/trio-stomp/passcodes.json"),
         ({}, False, f"{Path.home()}/.config/trio-stomp/passcodes.json"),
+        ({"XDG_CONFIG_HOME": "/x"}, True, f"{Path.home()}/AppData/Roaming/trio-stomp/passcodes.json"),
         ({"APPDATA": "/roaming", "XDG_CONFIG_HOME": "/x"}, True, "/roaming/trio-stomp/passcodes.json"),
     ],
 )
@@ -392,9 +422,14 @@ class TestPasscodes:
 
         without = without_url("send", "/queue/a", "x", "-c", "prod", "--login", "bob")
         with_own = without_url("send", "/queue/a", "x", "-c", "prod", "--login", "bob", "--passcode-file", str(file))
+        with_that_of_another = without_url("send", "/queue/a", "x", "-c", "prod", "--passcode-file", str(file))
+        with_a_prompt = without_url("send", "/queue/a", "x", "-c", "prod", "--ask-passcode")
 
         assert without.exit_code == ExitCode.REFUSED
         assert with_own.exit_code == 0
+        assert with_that_of_another.exit_code == ExitCode.REFUSED
+        assert with_a_prompt.exit_code == ExitCode.USAGE
+        assert "--ask-passcode needs a terminal" in with_a_prompt.stderr
 
     def test_passcode_when_the_environment_has_another_then_that_of_the_context(
         self, without_url: Cli, saved: ContextStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -405,6 +440,41 @@ class TestPasscodes:
         monkeypatch.setenv("TRIO_STOMP_PASSCODE_FILE", str(file))
 
         assert without_url("send", "/queue/a", "x", "-c", "prod").exit_code == 0
+
+    @pytest.mark.parametrize("place", [(), ("--passcode-store", "file")])
+    def test_passcode_when_add_asks_for_it_then_saved_and_sent(
+        self,
+        without_url: Cli,
+        on_terminal: OnTerminal,
+        stomp_broker_thread: ThreadedBroker,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        place: tuple[str, ...],
+    ) -> None:
+        # The package keyring may be installed, and find the keyring of whoever runs this.
+        monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+        url = f"stomp://127.0.0.1:{stomp_broker_thread.port}"
+        terminal = on_terminal("context", "add", "prod", "-u", url, "--login", "ann", "--ask-passcode", *place)
+        terminal.wait_for_prompt()
+        terminal.type(b"s3cret\n")
+
+        assert terminal.finish() == 0
+        assert terminal.shown == b"Passcode of ann: \r\n"
+        [line] = without_url("context", "list", "--json").stdout.splitlines()
+        options = {"url": url, "login": "ann"}
+        assert json.loads(line) == {"name": "prod", "in_use": False, "options": options, "passcode": "file"}
+        assert (folder / "passcodes.json").read_text("utf-8") == '{\n  "prod": "s3cret"\n}\n'
+        assert without_url("send", "/queue/a", "x", "-c", "prod").exit_code == 0
+
+    def test_passcode_when_its_file_has_lost_it_then_says_what_to_do(
+        self, without_url: Cli, saved: ContextStore
+    ) -> None:
+        saved.passcode_file.unlink()
+
+        done = without_url("send", "/queue/a", "x", "-c", "prod")
+
+        assert done.exit_code == ExitCode.USAGE
+        assert f"{saved.passcode_file} has no passcode for 'prod'; add the context again" in done.stderr
 
     def test_passcode_when_its_context_cannot_be_saved_anew_then_kept(
         self, saved: ContextStore, monkeypatch: pytest.MonkeyPatch
@@ -432,6 +502,7 @@ class TestKeyring:
         """What a keyring holds, that lives as long as the test."""
         keyring = pytest.importorskip("keyring", reason="it is optional")
         backend = pytest.importorskip("keyring.backend")
+        errors = pytest.importorskip("keyring.errors")
         held: dict[tuple[str, str], str] = {}
 
         class Held(backend.KeyringBackend):
@@ -441,10 +512,13 @@ class TestKeyring:
                 return held.get((service, username))
 
             def set_password(self, service: str, username: str, password: str) -> None:
+                if not password:
+                    raise errors.PasswordSetError("it is empty")
                 held[service, username] = password
 
             def delete_password(self, service: str, username: str) -> None:
-                del held[service, username]
+                if held.pop((service, username), None) is None:
+                    raise errors.PasswordDeleteError("there is none")
 
         before = keyring.get_keyring()
         keyring.set_keyring(Held())
@@ -463,6 +537,40 @@ class TestKeyring:
         assert held == {("trio-stomp", "prod"): "s3cret"}
         assert passcodes == {}
         assert not (tmp_path / "passcodes.json").exists()
+
+    def test_passcode_when_its_context_is_saved_anew_without_or_in_a_file_then_forgotten_by_the_keyring(
+        self, passcodes: dict[tuple[str, str], str], tmp_path: Path
+    ) -> None:
+        store = ContextStore(tmp_path)
+        for name, passcode in (("prod", None), ("test", "0ther")):
+            store.add(name, {}, "s3cret", PasscodePlace.KEYRING)
+            store.add(name, {}, passcode, PasscodePlace.FILE)
+
+        assert passcodes == {}
+        assert [store.passcode_of(name) for name in ("prod", "test")] == [None, "0ther"]
+
+    def test_passcode_when_the_keyring_has_lost_it_then_says_what_to_do_and_can_be_removed(
+        self, passcodes: dict[tuple[str, str], str], tmp_path: Path
+    ) -> None:
+        store = ContextStore(tmp_path)
+        store.add("prod", {}, "s3cret", PasscodePlace.KEYRING)
+        passcodes.clear()
+
+        with pytest.raises(CommandFailed, match=r"^the keyring has no passcode for 'prod'; add the context again$"):
+            store.passcode_of("prod")
+        store.remove("prod")
+
+        assert store.all() == {}
+
+    def test_passcode_when_the_keyring_refuses_it_then_says_why_and_nothing_is_saved(
+        self, passcodes: dict[tuple[str, str], str], tmp_path: Path
+    ) -> None:
+        store = ContextStore(tmp_path)
+
+        with pytest.raises(CommandFailed, match=r"^the keyring refuses the passcode of 'prod': it is empty$"):
+            store.add("prod", {}, "", PasscodePlace.KEYRING)
+
+        assert store.all() == {}
 
 
 def test_passcode_when_its_keyring_has_gone_then_says_what_it_requires(

@@ -132,6 +132,7 @@ def test_tls_when_files_are_given_then_a_context_that_trusts_them_alone(parse: P
         ("stomps://a", "--cert", "expected PEM"),
         ("stomps://a", "--key", "--key requires --cert"),
         ("stomp://a", "--ca", "use stomps://"),
+        ("wss://a", "--ca", "expected PEM"),
     ],
 )
 def test_tls_when_a_file_cannot_be_used_then_says_why(
@@ -217,6 +218,7 @@ def test_passcode_when_it_has_an_unusual_line_separator_then_whole(tmp_path: Pat
             "answer to 'Passcode of ann'",
             id="asked for, before all others",
         ),
+        pytest.param(sources(asked_for=True), "answer to 'Passcode'", id="asked for, without a login"),
         pytest.param(sources(url="stomp://ann:x[y@host"), None, id="a URL that cannot be read, left to who connects"),
     ],
 )
