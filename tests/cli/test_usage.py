@@ -33,7 +33,7 @@ REFUSED: list[tuple[str, str]] = [
     ("ping --ask-passcode", "--passcode-file"),
     ("ping -u 'failover:(tcp://a:1,tcp://b:1)'", "write --url once for each, such as --url stomp://first:61613 --url "),
     ("ping -u stomp://a:1,b:1", "write --url once for each, such as --url stomp://first:61613 --url "),
-    ("ping --connect-header priority", "NAME:VALUE"),
+    ("ping --connect-header priority", "expected NAME:VALUE, got 'priority'"),
     ("ping --connect-timeout 0ms", "not in the range"),
     *(
         (f"ping --connect-timeout {text}", "expected seconds, or a time such as 500ms, 5s, 2m or 1h, got")
@@ -88,7 +88,7 @@ REFUSED: list[tuple[str, str]] = [
     ("subscribe /queue/a --format {id} --json", "--format excludes"),
     ("subscribe /queue/a --format {id} --timestamps", "--timestamps is for text"),
     ("subscribe /queue/a --json --timestamps", "--timestamps is for text"),
-    ("subscribe /queue/a --match shop:7", "NAME=VALUE"),
+    ("subscribe /queue/a --match shop:7", "expected NAME=VALUE, got 'shop:7'; did you mean 'shop=7'?"),
     ("subscribe /queue/a --browse --peek", "--browse removes nothing"),
     ("subscribe /queue/a --browse --ack client", "--browse removes nothing"),
     ("subscribe /queue/a --browse --profile rabbitmq", "brows"),
