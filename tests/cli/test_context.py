@@ -137,8 +137,9 @@ def test_context_when_options_are_given_too_then_they_come_first_and_the_environ
     assert bodies(stomp_broker_thread) == [b"one", b"two", b"four"]
 
 
+@pytest.mark.parametrize("user", [(), ("--login", "ann")])
 def test_context_when_another_broker_is_named_then_it_gets_no_header_passcode_or_certificate_which_may_be_secret(
-    without_url: Cli, tmp_path: Path
+    without_url: Cli, tmp_path: Path, user: tuple[str, ...]
 ) -> None:
     (tmp_path / "file").write_text("s3cret\n", "utf-8")
     secrets = [f"{option}={tmp_path / 'file'}" for option in ("--passcode-file", "--cert", "--key")]
@@ -156,12 +157,12 @@ def test_context_when_another_broker_is_named_then_it_gets_no_header_passcode_or
         refusing = threading.Thread(target=refuse)
         refusing.start()
         url = f"stomp://127.0.0.1:{listener.getsockname()[1]}"
-        done = without_url("ping", "--context", "a", "--login", "ann", "--url", url)
+        done = without_url("ping", "--context", "a", *user, "--url", url)
         refusing.join()
 
     assert done.exit_code == ExitCode.NOT_CONNECTED, done.output
     assert b"host:test\n" in received[0]
-    assert b"login:ann\n" in received[0]
+    assert (b"login:ann\n" in received[0]) is bool(user)
     assert b"s3cret" not in received[0]
 
 
