@@ -125,25 +125,27 @@ def test_tls_when_files_are_given_then_a_context_that_trusts_them_alone(parse: P
 
 
 @pytest.mark.parametrize(
-    ("url", "option", "why"),
+    ("url", "options", "why"),
     [
-        ("stomps://a", "--ca", "given.pem): "),
+        ("stomps://a", "--ca", "({file}): "),
         ("stomps://a", "--ca", "expected PEM"),
         ("stomps://a", "--cert", "expected PEM"),
+        ("stomps://a", "--ca --cert", "({file}, {file}): "),
         ("stomps://a", "--key", "--key requires --cert"),
         ("stomp://a", "--ca", "use stomps://"),
         ("wss://a", "--ca", "expected PEM"),
     ],
 )
 def test_tls_when_a_file_cannot_be_used_then_says_why(
-    cli: Cli, tmp_path: Path, url: str, option: str, why: str
+    cli: Cli, tmp_path: Path, url: str, options: str, why: str
 ) -> None:
-    (tmp_path / "given.pem").write_text("nothing", "utf-8")
+    file = tmp_path / "given.pem"
+    file.write_text("nothing", "utf-8")
 
-    done = cli("ping", "-u", url, option, str(tmp_path / "given.pem"))
+    done = cli("ping", "-u", url, *(f"{option}={file}" for option in options.split()))
 
     assert done.exit_code == ExitCode.USAGE
-    assert why in done.stderr
+    assert why.format(file=file) in done.stderr
 
 
 def test_command_line_when_looked_at_then_takes_no_passcode_as_an_argument() -> None:
