@@ -7,8 +7,11 @@ import ssl
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["client_context", "server_context", "write_client_files"]
+__all__ = ["client_context", "self_signed_context", "server_context", "write_client_files"]
 
 
 def server_context(
@@ -26,6 +29,25 @@ def server_context(
         context.verify_mode = ssl.CERT_REQUIRED
         demands.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     return context
+
+
+def self_signed_context(name: str) -> tuple[ssl.SSLContext, bytes]:
+    """The server's side of one who has no authority: a certificate for no host, and its bytes."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
+    certificate = (
+        builder.serial_number(x509.random_serial_number())
+        .not_valid_before(dt.datetime(2000, 1, 1, tzinfo=dt.UTC))
+        .not_valid_after(dt.datetime(2900, 1, 1, tzinfo=dt.UTC))
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.LeafCert(private, certificate.public_bytes(serialization.Encoding.PEM), []).configure_cert(context)
+    return context, certificate.public_bytes(serialization.Encoding.DER)
 
 
 def client_context(authority: trustme.CA, *, certificate_of: trustme.CA | None = None) -> ssl.SSLContext:

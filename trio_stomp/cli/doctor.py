@@ -478,9 +478,9 @@ def print_finding(finding: Finding, console: Console) -> None:
         mark.encode(console.encoding)
     except UnicodeEncodeError:
         mark = plain
+    line = Text().append(f"{mark} {finding.step:<{_STEP_WIDTH}}", style=style)
     # Text from a broker must not control the terminal.
-    line = Text(f"{mark} ", style=style).append(f"{finding.step:<{_STEP_WIDTH}}", style=style)
-    line.append(one_line(finding.what), style="dim" if finding.status is Status.SKIPPED else "")
+    line.append(one_line(finding.what), style=style if finding.status is Status.SKIPPED else "")
     console.print(line, soft_wrap=True)
     for advice in finding.advice:
         console.print(Text(f"{'':{_STEP_WIDTH + 2}}-> {one_line(advice)}", style="cyan"), soft_wrap=True)
