@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import trio
 
 from tests.cli.conftest import Cli
 from tests.cli.exit_code import ExitCode
+from tests.cli.processes import PATIENCE, OnPipes
 
 pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
@@ -80,6 +86,25 @@ async def test_spool_when_numbers_are_large_then_they_have_few_digits(
     assert look.rows[-1][2:4] == shown
 
 
+@pytest.mark.parametrize(
+    ("now", "shown"),
+    [
+        # The clock of the machine that wrote it is ahead.
+        (999.0, "0 ms ago"),
+        (1000.5, "500 ms ago"),
+        (1999.0, "999 s ago"),
+        (1999.5, "1000 s ago"),
+        (1000.0 + 86_400, "86400 s ago"),
+    ],
+)
+async def test_spool_when_the_last_message_is_old_then_its_age_is_in_whole_seconds(
+    folder: Path, now: float, shown: str
+) -> None:
+    look = await SpoolView(str(folder), clock=lambda: now).look()
+
+    assert look.rows[1][-1] == shown
+
+
 def test_top_when_a_receiver_cannot_write_then_blocked(cli: Cli, folder: Path) -> None:
     store = SpoolLocation.of(str(folder)).open(destination_folder("/queue/a"), STREAM)
     write_status(store, ReceiverStatus(shard="3", state=ReceiverState.BLOCKED, text="cannot write"))
@@ -111,6 +136,49 @@ def test_top_when_the_spool_cannot_be_read_then_said_why(cli: Cli) -> None:
     assert "cannot list /dev/null" in done.stderr
 
 
+def test_top_when_pyarrow_is_missing_then_it_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.startswith(("pyarrow", "trio_stomp.spark"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    done = cli("top", "--spool", "/dev/null", "--once")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "top requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'" in done.stderr
+
+
+def test_top_when_a_spool_and_a_queue_are_given_then_refused(cli: Cli, folder: Path) -> None:
+    done = cli("top", "orders", "--spool", str(folder), "--once")
+
+    assert (done.exit_code, done.stdout) == (ExitCode.USAGE, "")
+    assert "--spool shows no queues of a broker" in done.stderr
+
+
+def test_top_when_it_watches_a_spool_then_until_ctrl_c(on_pipes: OnPipes, folder: Path) -> None:
+    with on_pipes("top", "--interval", "0.01", "--spool", str(folder)) as piped:
+        assert piped.output.readline() == f"{folder}, 0 rows (0 bytes) wait for a query\n".encode()
+        piped.process.send_signal(signal.SIGINT)
+        status, _, errors = piped.finish()
+
+    assert (status, errors) == (0, b"")
+
+
+async def test_spool_when_it_is_slow_then_a_look_can_be_canceled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = threading.Event()
+
+    def slow(*_location: object) -> NoReturn:
+        is_over.wait(PATIENCE)
+        raise AssertionError
+
+    monkeypatch.setattr("trio_stomp.spark.status", slow)
+
+    with trio.move_on_after(0.01) as scope:
+        await SpoolView(str(folder)).look()
+    is_over.set()
+
+    assert scope.cancelled_caught
+
+
 # --- trio-stomp spool -------------------------------------------------------------------------------------------------
 
 
@@ -132,6 +200,8 @@ def test_spool_when_a_segment_is_damaged_then_it_fails_until_it_is_set_aside(cli
     path = damaged_in(folder)
 
     done = cli("spool", str(folder), "--json")
+    looked = cli("top", "--spool", str(folder), "--once")
+    assert f"\n{path} of the spool has 5 bytes instead of 999: it was truncated" in looked.stdout
     assert done.exit_code == ExitCode.FAILED
     assert "1 damaged segments; restore them from a backup, or run the command again with --set-aside" in done.stderr
     (why,) = json.loads(done.stdout)["damaged"].values()

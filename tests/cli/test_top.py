@@ -11,8 +11,9 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,13 +26,13 @@ from rich.cells import cell_len
 import trio_stomp
 from tests.cli.conftest import Cli
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import OnPipes
+from tests.cli.processes import OnPipes, OnTerminal
 from tests.kit.certificates import server_context
 from trio_stomp.cli.management import Management, Queue
 from trio_stomp.cli.saved_contexts import is_array, is_object
-from trio_stomp.cli.top import ConnectionView, QueueView
+from trio_stomp.cli.top import ConnectionView, QueueView, Shown
 from trio_stomp.errors import ConnectionLost
-from trio_stomp.testing import ThreadedBroker, open_broker
+from trio_stomp.testing import BrokerOptions, ThreadedBroker, open_broker
 
 # Answers a path, and the content of a POST, with a status and JSON or bytes.
 Answer = Callable[[str, object], tuple[int, object]]
@@ -319,15 +320,17 @@ def test_count_when_one_queue_is_named_then_its_number_alone(cli: Cli) -> None:
         options = ("--management", site.url.replace("://", "://ann:s3cret@"))
         one = cli("count", "/queue/orders", *options)
         all_of_them = cli("count", "*", *options)
+        none = cli("count", *options)
 
     assert (one.exit_code, one.stdout) == (0, "10\n")
     # The name is text that others chose.
     assert (all_of_them.exit_code, all_of_them.stdout) == (0, "10 orders\n0 test/a\\x1b[2Jb\n")
+    assert none.exit_code == ExitCode.USAGE
 
 
 def test_count_when_a_name_has_brackets_then_they_are_no_pattern(cli: Cli) -> None:
-    with serving(always(200, b'[{"name": "a[b]", "messages_ready": 4}, {"name": "ab", "messages_ready": 5}]')) as site:
-        done = cli("count", "a[b]", "--management", site.url.replace("://", "://ann:s3cret@"))
+    with serving(always(200, b'[{"name": "X[b]", "messages_ready": 4}, {"name": "Xb", "messages_ready": 5}]')) as site:
+        done = cli("count", "X[b]", "--management", site.url.replace("://", "://ann:s3cret@"))
 
     assert (done.exit_code, done.stdout) == (0, "4\n")
 
@@ -354,13 +357,22 @@ def test_count_when_a_queue_is_missing_then_says_which(cli: Cli) -> None:
 async def test_view_when_looked_at_twice_then_shows_rates(autojump_clock: trio.testing.MockClock) -> None:
     with serving(growing()) as site:
         view = QueueView(management(site.url), sort="in")
+        await view.look()
+        # No time has passed.
         first = await view.look()
         await trio.sleep(2)
         second = await view.look()
 
-    assert first.rows[0] == ("busy", "4", "0", "1", "-", "-")
-    assert [row[0] for row in second.rows][:2] == ["busy", "fülle" * 20]
-    assert second.rows[0] == ("busy", "4", "0", "1", "10.0", "2.5")
+    assert first.rows == [
+        ("busy", "4", "0", "1", "-", "-"),
+        ("fülle" * 20, "3", "0", "1", "-", "-"),
+        ("quiet", "5", "0", "1", "-", "-"),
+    ]
+    assert second.rows == [
+        ("busy", "4", "0", "1", "10.0", "2.5"),
+        ("fülle" * 20, "3", "0", "1", "0.0", "0.0"),
+        ("quiet", "5", "0", "1", "0.0", "0.0"),
+    ]
 
 
 async def test_view_when_the_broker_was_started_again_then_no_rate_until_the_look_after_that(
@@ -384,6 +396,23 @@ async def test_view_when_the_broker_was_started_again_then_no_rate_until_the_loo
     assert rates == ["-", "-", "5.0"]
 
 
+@pytest.mark.parametrize(
+    ("width", "height", "lines"),
+    [
+        (80, 5, ["two queues of a broker", "QUEUE       READY", "a-long-one      5", "    note", "ä             100"]),
+        (17, 5, ["two queues of a b", "QUEUE       READY", "a-long-one      5", "    note", "ä             100"]),
+        (11, 4, ["two queues ", "QUEU  READY", "a-lo      5", "... and 2 more"]),
+        (2, 2, ["tw", "... and 4 more"]),
+        # Numbers are left whole.
+        (2, 9, ["tw", "Q  READY", "a      5", "", "ä    100"]),
+    ],
+)
+def test_look_when_the_screen_is_small_then_its_lines_fit(width: int, height: int, lines: list[str]) -> None:
+    rows = [("a-long-one", "5"), ("    note",), ("ä", "100")]
+
+    assert Shown("two queues of a broker", ("QUEUE", "READY"), rows, {}).lines(width, height) == lines
+
+
 async def test_view_when_names_are_long_or_evil_then_its_lines_fit_the_screen() -> None:
     with serving(growing()) as site:
         shown = await QueueView(management(site.url)).look()
@@ -392,36 +421,65 @@ async def test_view_when_names_are_long_or_evil_then_its_lines_fit_the_screen() 
 
     lines = shown.lines(79, 24)
     assert max(map(cell_len, lines)) <= 79
-    assert lines[1].split() == ["QUEUE", "READY", "UNACKED", "CONSUMERS", "IN/s", "OUT/s"]
     assert len({cell_len(line) for line in lines[1:]}) == 1
-    assert shown.lines(79, 3)[-1] == "... and 3 more"
     assert evil.lines(79, 24)[-1].startswith("test/a\\x1b[2Jb ")
 
 
 async def test_view_when_of_a_connection_then_shows_its_statistics(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
+    options = BrokerOptions(server=None, heart_beat=(0, 0))
+    async with (
+        open_broker(listen=False, options=options) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), vhost="/") as client,
+    ):
         view = ConnectionView(client)
-        await view.look()
+        with trio.testing.assert_checkpoints():
+            await view.look()
         await client.send("/queue/a", b"x" * 1000, receipt=True)
-        await trio.sleep(1)
+        await trio.sleep(1.28)
         shown = await view.look()
+        statistics = client.statistics()
 
-    cells = {row[0]: row[1:] for row in shown.rows}
-    assert cells["frames sent"] == ("1", "1.0")
-    assert shown.data["frames_sent"] == 1
-    assert shown.data["phase"] == "connected"
-    assert str(shown.data["server"]) in shown.title
+    assert shown == Shown(
+        "unknown broker, STOMP 1.2, connected",
+        ("CONNECTION", "TOTAL", "PER SECOND"),
+        [
+            ("bytes received", str(statistics.bytes_received), "20.3"),
+            ("bytes sent", str(statistics.bytes_sent), "852"),
+            ("frames sent", "1", "0.8"),
+            ("heart beats sent", "0", "0.0"),
+            ("errors received", "0", "0.0"),
+            ("reconnections", "0", "0.0"),
+            ("seconds connected", "1.3", ""),
+            ("seconds since read", "1.3", ""),
+            ("seconds since write", "1.3", ""),
+        ],
+        {
+            "server": None,
+            "version": "1.2",
+            "phase": "connected",
+            "bytes_received": statistics.bytes_received,
+            "bytes_sent": statistics.bytes_sent,
+            "frames_sent": 1,
+            "heart_beats_sent": 0,
+            "errors_received": 0,
+            "reconnections": 0,
+            "seconds_connected": 1.3,
+            "seconds_since_read": 1.3,
+            "seconds_since_write": 1.3,
+        },
+    )
 
 
 async def test_view_when_its_connection_is_lost_then_says_why(autojump_clock: trio.testing.MockClock) -> None:
     async with open_broker(listen=False) as broker:
-        with pytest.raises(ConnectionLost):
+        with suppress(ConnectionLost):
             async with trio_stomp.connect_stream(broker.connect_stream()) as client:
                 view = ConnectionView(client)
                 await view.look()
                 broker.drop_connections()
                 await trio.sleep(1)
-                await view.look()
+                with pytest.raises(ConnectionLost):
+                    await view.look()
 
 
 def test_top_when_once_then_prints_a_table_or_json(logged_in: Cli) -> None:
@@ -470,6 +528,34 @@ def test_top_when_queues_are_named_then_shows_those(
     assert [queue["name"] for queue in json.loads(done.stdout)["queues"]] == names
 
 
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("name", "abc"),
+        ("ready", "cab"),
+        ("unacknowledged", "acb"),
+        ("consumers", "bac"),
+        ("in", "bca"),
+        # A rate that is not known counts as none; by name where the rest is equal.
+        ("out", "cab"),
+    ],
+)
+def test_top_when_sorted_by_a_column_then_the_largest_first(logged_in: Cli, sort: str, names: str) -> None:
+    def queue(name: str, ready: int, held: int, consumers: int, *rates: float) -> dict[str, object]:
+        kinds = zip(("publish", "deliver_get"), rates, strict=False)
+        told = {f"{kind}_details": {"rate": rate} for kind, rate in kinds}
+        numbers = {"messages_ready": ready, "messages_unacknowledged": held, "consumers": consumers}
+        return {"name": name, "message_stats": told, **numbers}
+
+    queues = [queue("b", 1, 1, 3, 0.9, 0.0), queue("a", 2, 3, 2, 0.5), queue("c", 3, 2, 1, 0.7, 0.3)]
+    with serving(lambda _path, _content: (200, queues)) as site:
+        done = logged_in("top", "--once", "--json", "--sort", sort, "--management", site.url)
+        default = logged_in("top", "--once", "--json", "--management", site.url)
+
+    assert "".join(each["name"] for each in json.loads(done.stdout)["queues"]) == names
+    assert "".join(each["name"] for each in json.loads(default.stdout)["queues"]) == "cab"
+
+
 def test_top_when_the_broker_has_no_queues_then_none(logged_in: Cli) -> None:
     only_brokers = {name: bean for name, bean in CLASSIC.items() if "destinationName" not in name}
     with serving(jolokia("/api/jolokia", only_brokers)) as site:
@@ -498,12 +584,82 @@ def test_top_when_the_user_is_in_a_url_then_that_one(cli: Cli) -> None:
         assert "s3cret" not in done.output
 
 
-def test_top_when_it_has_no_management_interface_then_shows_a_connection(
+def test_top_when_it_has_no_management_interface_then_shows_a_connection_but_no_queues(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
     done = cli("top", "--once", "--json")
+    queue = cli("top", "orders", "--once")
 
     assert json.loads(done.stdout)["phase"] == "connected"
+    assert queue.exit_code == ExitCode.USAGE
+    assert "pass --management URL" in queue.stderr
+
+
+def test_top_when_it_watches_then_shows_the_last_look_and_a_note_until_it_is_refused(
+    logged_in: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "29")
+    looks = iter(range(1000))
+
+    def answer(path: str, content: object) -> tuple[int, object]:
+        match next(looks):
+            case 0 | 2:
+                return rabbitmq(path, content)
+            case 1:
+                raise ConnectionError
+            case _:
+                return 403, b""
+
+    began = time.monotonic()
+    with serving(answer) as site:
+        done = logged_in("top", "ord*", "--interval", "0.02", "--management", site.url)
+    took = time.monotonic() - began
+
+    assert done.exit_code == ExitCode.REFUSED
+    look = (
+        "1 queue at http://127.0.0.1:\n"
+        "Q  READY  UNACKED  CONSUMERS  IN/s  OUT/s\n"
+        "o      7        3          2  10.0    2.5\n"
+    )
+    note = f"{site.url} does not answer"[:28]
+    assert done.stdout == f"{look}\n{look}{note}\n\n{look}"
+    # It looks again after each interval.
+    assert took >= 3 * 0.02
+
+
+@pytest.mark.parametrize("arguments", [("--once",), ("--json", "--interval", "0.01")])
+def test_top_when_on_a_terminal_without_a_view_to_redraw_then_does_not_control_it(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker, arguments: tuple[str, ...]
+) -> None:
+    terminal = on_terminal("top", *arguments, "-u", stomp_broker_thread.url)
+    if "--once" not in arguments:
+        terminal.wait_for(b"connected", times=2)
+        terminal.type(b"\x03")
+
+    assert terminal.finish() == 0
+    assert b"\x1b" not in terminal.shown
+
+
+def test_top_when_on_a_terminal_then_draws_what_fits_over_what_was_there(
+    on_terminal: OnTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann")
+    monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
+    monkeypatch.setenv("LINES", "5")
+    with serving(rabbitmq) as site:
+        terminal = on_terminal("top", "--interval", "0.01", "--management", site.url)
+        terminal.wait_for(b"\x1b[J", times=3)
+        terminal.type(b"\x03")
+        status = terminal.finish()
+
+    assert status == 0
+    screen = (
+        f"\x1b[H2 queues at {site.url}, 7 messages ready\x1b[K\r\n"
+        "QUEUE           READY  UNACKED  CONSUMERS  IN/s  OUT/s\x1b[K\r\n"
+        "... and 2 more\x1b[K\r\n"
+        "\x1b[J"
+    )
+    assert terminal.shown.decode().startswith(f"\x1b[2J{2 * screen}")
 
 
 def test_top_when_it_watches_then_goes_on_through_an_outage_until_ctrl_c(

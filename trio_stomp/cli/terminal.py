@@ -115,8 +115,10 @@ def counted(number: int, noun: str) -> str:
 
 def duration(seconds: float) -> str:
     """Format a duration."""
-    # From here on, rounding to three digits gives 1 s.
-    return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"  # noqa: PLR2004  # see above
+    # From there on, rounding to three digits gives 1 s, and 1000 s, which would be printed as 1e+03.
+    if seconds < 0.9995:  # noqa: PLR2004  # see above
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"  # noqa: PLR2004  # see above
 
 
 @contextmanager
