@@ -698,11 +698,12 @@ async def test_doctor_when_there_are_no_heart_beats_then_a_warning(autojump_cloc
 
 
 @pytest.fixture
-def colored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal that has colors, and is narrower than any line."""
+def colored(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command on a terminal that has colors, and is narrower than any line."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "10")
+    return cli
 
 
 STYLES = {"0": "/", "1": "bold", "2": "dim", "32": "green", "33": "yellow", "36": "cyan", "1;31": "bold red"}
@@ -714,9 +715,8 @@ def shown(written: str) -> list[str]:
     return re.sub(r"\x1b\[([\d;]*)m", lambda code: f"[{STYLES[code[1]]}]", text).splitlines()
 
 
-@pytest.mark.usefixtures("colored")
-def test_doctor_when_all_is_well_then_prints_each_step(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
-    done = cli("doctor")
+def test_doctor_when_all_is_well_then_prints_each_step(colored: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    done = colored("doctor")
 
     assert done.exit_code == 0
     assert shown(done.stdout) == [
@@ -734,11 +734,10 @@ def test_doctor_when_all_is_well_then_prints_each_step(cli: Cli, stomp_broker_th
     ]
 
 
-@pytest.mark.usefixtures("colored")
 def test_doctor_when_the_login_is_refused_then_advises_and_ends_with_its_code(
-    cli: Cli, stomp_broker_thread: ThreadedBroker
+    colored: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
-    done = cli("doctor", "-u", f"stomp://guest@127.0.0.1:{stomp_broker_thread.port}")
+    done = colored("doctor", "-u", f"stomp://guest@127.0.0.1:{stomp_broker_thread.port}")
 
     assert done.exit_code == ExitCode.REFUSED
     assert shown(done.stdout)[4:] == [
