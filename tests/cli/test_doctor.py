@@ -292,7 +292,7 @@ async def test_doctor_when_the_name_servers_fail_after_connecting_then_a_warning
     [
         ("stomp://127.0.0.1:1", {61613, 61614}, "Connection refused", [61613, 61614]),
         ("stomp://127.0.0.1:1", {61614}, "Connection refused", [61614]),
-        ("stomp://127.0.0.1:1", set(), "Connection refused", []),
+        ("stomp://127.0.0.1:1", {1}, "Connection refused", []),
         # No host has this address.
         ("stomp://224.0.0.1:61613", {61613, 61614}, "", [61614]),
         # Others might listen at the host of the proxy, or here.

@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 import trustme
-from cryptography import x509
+from cryptography import x509  # which trustme is made of
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -46,7 +46,8 @@ def self_signed_context(name: str) -> tuple[ssl.SSLContext, bytes]:
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    trustme.LeafCert(private, certificate.public_bytes(serialization.Encoding.PEM), []).configure_cert(context)
+    leaf = trustme.LeafCert(private, certificate.public_bytes(serialization.Encoding.PEM), [])
+    leaf.configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     return context, certificate.public_bytes(serialization.Encoding.DER)
 
 
