@@ -120,6 +120,28 @@ def test_options_when_not_given_then_these_are_their_values() -> None:
     }
 
 
+def test_help_of_all_commands_when_read_then_these_are_their_arguments() -> None:
+    usages = {command.name: command.collect_usage_pieces(click.Context(command)) for command in COMMANDS}
+
+    assert {name: " ".join(pieces).removeprefix("[OPTIONS]").strip() for name, pieces in usages.items()} == {
+        **dict.fromkeys(("broker", "doctor", "list", "ping"), ""),
+        **dict.fromkeys(("receive", "subscribe"), "DESTINATION"),
+        **dict.fromkeys(("add", "remove", "show"), "NAME"),
+        "bench": "[DESTINATION]",
+        "completion": "[bash|zsh|fish]",
+        "context": "COMMAND [ARGS]...",
+        "count": "QUEUE...",
+        "move": "SOURCE [TARGET]",
+        "purge": "QUEUE",
+        "reply": "DESTINATION [BODY]",
+        "request": "DESTINATION [BODY]",
+        "send": "[DESTINATION] [BODY]...",
+        "spool": "LOCATION",
+        "top": "[QUEUE]...",
+        "use": "[NAME]",
+    }
+
+
 def test_help_of_all_commands_when_read_then_values_have_these_names() -> None:
     helps = [command.get_help(click.Context(command, terminal_width=200)) for command in COMMANDS]
 

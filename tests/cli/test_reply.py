@@ -1,11 +1,13 @@
 """`trio-stomp reply`, and a client that asks in another thread."""
 
+import os
 import re
 import signal
 import subprocess
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -13,12 +15,14 @@ import trio
 import trio_stomp
 from tests.cli.conftest import Cli, left
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import COMMAND, PATIENCE
+from tests.cli.processes import COMMAND, PATIENCE, OnPipes, OnTerminal
 from trio_stomp import blocking
 from trio_stomp.cli.reply import Reply
 from trio_stomp.cli.running import Stop
 from trio_stomp.testing import Broker, ScriptedPeer, ThreadedBroker, open_scripted_peer
 from trio_stomp.types import Command
+
+TO_B = [("reply-to", "/queue/b")]
 
 Ask = Callable[[bytes], Callable[[], blocking.Message]]
 
@@ -98,8 +102,8 @@ def test_reply_when_a_message_is_no_request_then_it_stays_in_the_queue(
     done = cli("reply", "/queue/ask", "ok", "--count", "1")
 
     assert done.exit_code == ExitCode.FAILED
-    assert "has no reply-to header: it is not a request; it stays in the queue" in done.stderr
-    assert done.stderr.count("\n") == 1
+    why = "has no reply-to header: it is not a request; it stays in the queue"
+    assert re.fullmatch(f"trio-stomp: message '[^']+' {why}\n", done.stderr)
     # It was not refused: some brokers would dead-letter it.
     assert stomp_broker_thread.call(lambda inside: inside.statistics().received[Command.NACK]) == 0
     assert left(stomp_broker_thread, "/queue/ask") == 1
@@ -129,7 +133,7 @@ def test_reply_when_too_few_requests_come_then_fails_with_a_timeout(cli: Cli) ->
 def test_reply_when_a_signal_ends_it_and_its_command_then_the_request_stays_unanswered(
     stomp_broker_thread: ThreadedBroker,
 ) -> None:
-    stomp_broker_thread.call(lambda inside: inside.publish("/queue/ask", b"1", [("reply-to", "/queue/b")]))
+    stomp_broker_thread.call(lambda inside: inside.publish("/queue/ask", b"1", TO_B))
 
     # As Ctrl-C does at a terminal, to this process and to those that it has started.
     arguments = ["reply", "/queue/ask", "--shell", "kill -INT $PPID $$; sleep 60", "-u", stomp_broker_thread.url]
@@ -137,6 +141,40 @@ def test_reply_when_a_signal_ends_it_and_its_command_then_the_request_stays_unan
 
     assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, b"", b"")
     assert (left(stomp_broker_thread, "/queue/ask"), left(stomp_broker_thread, "/queue/b")) == (1, 0)
+
+
+def test_reply_when_terminated_while_its_command_runs_then_ends_at_once_and_has_held_only_that_request(
+    on_pipes: OnPipes, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    for body in (b"1", b"2"):
+        stomp_broker_thread.call(partial(Broker.publish, destination="/queue/ask", body=body, headers=TO_B))
+    shell = f"echo started >&2; exec 2>/dev/null; cat {tmp_path}/gate"
+
+    with on_pipes("reply", "/queue/ask", "--shell", shell, "-u", stomp_broker_thread.url) as piped:
+        # Open for writing, too: the command ends when this does.
+        gate = os.open(tmp_path / "gate", os.O_RDWR)
+        try:
+            assert piped.errors.readline() == b"started\n"
+            held = stomp_broker_thread.call(lambda inside: inside.unacknowledged("/queue/ask"))
+            piped.process.send_signal(signal.SIGTERM)
+            ended = piped.finish()
+        finally:
+            os.close(gate)
+
+    assert (held, ended) == (1, (ExitCode.TERMINATED, b"", b""))
+    assert (left(stomp_broker_thread, "/queue/ask"), left(stomp_broker_thread, "/queue/b")) == (2, 0)
+
+
+def test_reply_when_on_a_terminal_then_says_where_it_answers(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker
+) -> None:
+    stomp_broker_thread.call(partial(Broker.publish, destination="/queue/ask", body=b"1", headers=TO_B))
+
+    terminal = on_terminal("reply", "/queue/ask", "ok", "--count", "1", "-u", stomp_broker_thread.url)
+
+    assert terminal.finish() == 0
+    assert terminal.shown == b"answering requests at /queue/ask; press Ctrl-C to stop\r\n"
 
 
 @pytest.mark.parametrize("reads", [True, False])

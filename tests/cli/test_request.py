@@ -1,6 +1,8 @@
+import io
 import json
 import threading
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 import trio
@@ -8,7 +10,11 @@ import trio
 import trio_stomp
 from tests.cli.conftest import Cli, wait_until_left
 from tests.cli.exit_code import ExitCode
+from trio_stomp.cli.options import Link
+from trio_stomp.cli.request import Request
+from trio_stomp.cli.running import Stop
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import ConnectOptions
 
 
 @pytest.fixture
@@ -41,12 +47,15 @@ async def _answer(client: trio_stomp.Client, requests: trio_stomp.Subscription) 
 
 
 @pytest.mark.usefixtures("_echo")
-def test_request_when_answered_then_prints_the_reply(cli: Cli) -> None:
+def test_request_when_answered_then_prints_the_reply(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("tea", "utf-8")
+
     given = cli("request", "/queue/echo", "tea")
     read = cli("request", "/queue/echo", "--text", "-i", "-H", "shop:7", input="tea")
+    of_a_file = cli("request", "/queue/echo", "--file", str(tmp_path / "a"))
     as_json = cli("request", "/queue/echo", "tea", "--json")
 
-    assert (given.exit_code, given.stdout) == (0, "echo of tea\n")
+    assert (given.exit_code, given.stdout) == (of_a_file.exit_code, of_a_file.stdout) == (0, "echo of tea\n")
     assert "shop: 7\n" in read.stdout
     assert json.loads(as_json.stdout)["body"] == "echo of tea"
 
@@ -71,6 +80,27 @@ def test_request_when_the_link_breaks_while_it_waits_then_says_so_and_prints_not
     breaking.join()
 
     assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONFIRMED, "")
+
+
+async def test_request_when_canceled_while_it_waits_for_its_input_then_does_not_wait_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, may_end = threading.Event(), threading.Event()
+
+    class Waiting(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            reading.set()
+            may_end.wait(10)
+            return super().read(size)
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Waiting()))
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Request(destination="/queue/a").run, Link((), ConnectOptions()), Stop())
+            await trio.to_thread.run_sync(reading.wait)
+            nursery.cancel_scope.cancel()
+    finally:
+        may_end.set()
 
 
 @pytest.mark.usefixtures("_echo")

@@ -1,19 +1,20 @@
 import json
-import time
-from contextlib import AbstractAsyncContextManager
+import math
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trio
 
-import trio_stomp
 from tests.cli.conftest import Cli, bodies
 from tests.cli.exit_code import ExitCode
-from trio_stomp.cli.options import Link
-from trio_stomp.cli.running import Stop
+from tests.cli.links import link_to
+from tests.cli.processes import OnTerminal
+from trio_stomp.cli.running import CommandFailed, Stop
 from trio_stomp.cli.send import Send
 from trio_stomp.testing import (
+    Broker,
     BrokerOptions,
     DelayReceipts,
     QueuedMessage,
@@ -21,7 +22,7 @@ from trio_stomp.testing import (
     ThreadedBroker,
     open_broker,
 )
-from trio_stomp.types import ConnectOptions
+from trio_stomp.types import Command
 
 
 def queued(broker: ThreadedBroker, destination: str = "/queue/a") -> list[QueuedMessage]:
@@ -245,8 +246,11 @@ def test_send_when_told_a_count_then_each_message_is_sent_as_often(
 
 
 def test_send_when_told_a_template_then_each_message_is_filled_in(
-    cli: Cli, stomp_broker_thread: ThreadedBroker
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
 ) -> None:
+    files = [tmp_path / name for name in "ab"]
+    for file in files:
+        file.write_text(f"{file.name}{{n}}", "utf-8")
     arguments = ("-n", "2", "--template", "-H", "id:{uuid}", "-H", "now:{time}", "-H", "{n}:a")
     assert cli("send", "/queue/a", '{"id": {n}, "{uuid": {}}', *arguments).exit_code == 0
     assert cli("send", "/queue/a", "--template", input=b"\xff{n}").exit_code == 0
@@ -257,6 +261,10 @@ def test_send_when_told_a_template_then_each_message_is_filled_in(
     assert first.headers["{n}"] == "a"
     assert datetime.now(UTC) - datetime.fromisoformat(first.headers["now"]) < timedelta(minutes=5)
     assert octets.body == b"\xff1"
+
+    given = [f"--file={file}" for file in files]
+    assert cli("send", "/queue/b", "--template", "--count", "2", *given).exit_code == 0
+    assert bodies(stomp_broker_thread, "/queue/b") == [b"a1", b"a2", b"b3", b"b4"]
 
 
 def test_send_when_told_a_delimiter_then_it_ends_each_message(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
@@ -302,14 +310,17 @@ def test_send_when_a_delimiter_lies_across_two_reads_then_found(cli: Cli, stomp_
     assert bodies(stomp_broker_thread) == [long, long * 2, b"c"]
 
 
-def test_send_when_told_a_rate_then_it_takes_as_long(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
-    started = time.monotonic()
+async def test_send_when_told_a_rate_then_the_first_goes_at_once_and_only_a_short_delay_is_made_up_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False) as broker:
+        broker.faults.plan(DelayReceipts(seconds=5.0, count=1))
+        sending = Send(destination="/queue/a", body=("one",), count=9, rate=20, in_flight=1, patience=math.inf)
+        await sending.run(link_to(broker), Stop())
 
-    assert cli("send", "/queue/a", "one", "--count", "5", "--rate", "50").exit_code == 0
-
-    # The first one goes at once.
-    assert time.monotonic() - started >= 0.08
-    assert len(bodies(stomp_broker_thread)) == 5
+        assert broker.depth("/queue/a") == 9
+    # The second one goes after 5 s instead of 0.05 s. Then 0.1 s of it, or two messages, are made up for.
+    assert trio.current_time() == pytest.approx(5.15)
 
 
 def test_send_when_the_broker_confirms_nothing_then_gives_up_and_says_that_it_may_have_arrived(
@@ -326,17 +337,50 @@ def test_send_when_the_broker_confirms_nothing_then_gives_up_and_says_that_it_ma
 async def test_send_when_confirmations_come_one_by_one_then_its_patience_begins_anew_with_each(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    class Connected(Link):
-        def connect(self) -> AbstractAsyncContextManager[trio_stomp.Client]:
-            return trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0))
-
     async with open_broker(listen=False) as broker:
         broker.faults.plan(DelayReceipts(seconds=1.0, count=5))
-        link = Connected((), ConnectOptions())
-        await Send(destination="/queue/a", body=("one",), count=5, in_flight=1, patience=1.5).run(link, Stop())
+        sending = Send(destination="/queue/a", body=("one",), count=5, in_flight=1, patience=1.5)
+        await sending.run(link_to(broker), Stop())
 
         assert broker.depth("/queue/a") == 5
     assert trio.current_time() >= 5
+
+
+async def test_send_when_nothing_is_confirmed_then_its_patience_ends_in_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    arrived = 0.0
+
+    async def note_arrival(broker: Broker) -> None:
+        nonlocal arrived
+        await broker.wait_until(lambda: broker.depth("/queue/a") == 1)
+        arrived = trio.current_time()
+
+    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
+        broker.faults.plan(SwallowReceipts(command=Command.SEND))
+        nursery.start_soon(note_arrival, broker)
+        with pytest.raises(CommandFailed, match=r"no confirmation for 10 s \(--patience\)"):
+            await Send(destination="/queue/a", body=("one",), patience=10.0).run(link_to(broker), Stop())
+
+        assert trio.current_time() - arrived == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    "given", [("one", "two"), (f"--file={__file__}", f"--file={__file__}")], ids=["bodies", "files"]
+)
+def test_send_when_on_a_terminal_then_shows_its_progress_and_says_what_was_sent(
+    on_terminal: OnTerminal,
+    stomp_broker_thread: ThreadedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = on_terminal("send", "/queue/a", *given, "--url", stomp_broker_thread.url)
+
+    assert terminal.finish() == 0
+    assert re.search(rb"sending\s.* 2 messages,", terminal.shown)
+    assert terminal.shown.endswith(b"2 messages sent, 2 confirmed\r\n")
+    assert b"Ctrl-D" not in terminal.shown
 
 
 def test_send_when_the_broker_refuses_then_each_message_is_named(cli: Cli) -> None:
