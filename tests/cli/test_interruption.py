@@ -202,6 +202,7 @@ def test_purge_when_asked_then_removes_only_after_yes(
     status = terminal.finish()
 
     assert status == (ExitCode.INTERRUPTED if left else 0)
+    assert (b" removing " in terminal.shown) is (left == 0)
     assert len(bodies(stomp_broker_thread)) == left
 
 

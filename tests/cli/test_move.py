@@ -1,13 +1,18 @@
 import re
+import signal
 import threading
 import time
 
 import pytest
+import trio
 
 from tests.cli.conftest import Cli, bodies, left
 from tests.cli.exit_code import ExitCode
-from trio_stomp.cli.move import origin_of
-from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
+from tests.cli.links import link_to
+from tests.cli.processes import OnTerminal
+from trio_stomp.cli.move import Move, Selection, origin_of
+from trio_stomp.cli.running import Stop
+from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, ThreadedBroker, open_broker
 from trio_stomp.types import Command
 
 MOVE = ("move", "/queue/a", "/queue/b", "--batch", "3", "--prefetch", "5", "--idle", "500ms")
@@ -88,10 +93,10 @@ def test_move_when_back_to_the_origin_then_each_to_its_own_and_others_stay(
 def test_move_when_a_dead_letter_fails_again_then_it_stays_and_the_command_ends(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
-    long_ago, later = "1000", str(int((time.time() + 3600) * 1000))
+    before, later = (str(int((time.time() + seconds) * 1000)) for seconds in (-3600, 3600))
 
     def publish(inner: Broker) -> None:
-        for body, failed_at in [("0", long_ago), ("1", later), ("2", "yesterday")]:
+        for body, failed_at in [("0", before), ("1", later), ("2", "yesterday")]:
             headers = [("x-original-destination", "/queue/orders"), ("x-failed-at", failed_at)]
             inner.publish("/queue/a", body, headers)
 
@@ -179,6 +184,8 @@ def test_move_when_told_to_reconnect_then_goes_on_with_the_next_connection(
     # Longer than it takes to reconnect.
     done = cli(*MOVE, "--idle", "1s", "--reconnect")
 
+    # It starts anew to count those that it leaves in place, and there are none.
+    assert (done.exit_code, "left" in done.output) == (0, False)
     assert numbers(stomp_broker_thread, "/queue/b") == list(range(30))
     assert stomp_broker_thread.call(lambda inner: inner.statistics().connections) == 3
     moved, perhaps = map(int, re.findall(r"-?\d+", done.stdout + " 0")[:2])
@@ -200,7 +207,56 @@ def test_move_when_commit_is_not_answered_then_the_outcome_is_unknown(
     done = cli(*MOVE)
     dropping.join()
 
-    assert done.exit_code == ExitCode.NOT_CONFIRMED
+    assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONFIRMED, "0 messages moved, perhaps 3 more\n")
+
+
+@pytest.mark.parametrize(("receipt", "moved"), [(True, "1 message moved"), (False, "0 messages moved, perhaps 1 more")])
+async def test_move_when_interrupted_during_a_commit_then_waits_ten_seconds_for_its_answer(
+    autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str], receipt: bool, moved: str
+) -> None:
+    stop = Stop()
+
+    async def interrupt(broker: Broker) -> None:
+        await broker.wait_until(lambda: broker.depth("/queue/b") == 1)
+        stop.request(signal.SIGINT)
+
+    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
+        broker.publish("/queue/a", "one")
+        broker.faults.plan(DelayReceipts(command=Command.COMMIT, seconds=9.5 if receipt else 10.5))
+        nursery.start_soon(interrupt, broker)
+        await Move(source="/queue/a", target="/queue/b", selection=Selection(count=1)).run(link_to(broker), stop)
+
+    assert capsys.readouterr().out == f"{moved}\n"
+
+
+async def test_move_when_no_more_messages_come_then_ends_after_the_idle_time(
+    autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_broker(listen=False) as broker:
+        broker.publish("/queue/a", "one")
+        await Move(source="/queue/a", target="/queue/b", selection=Selection(idle=2.0)).run(link_to(broker), Stop())
+
+    assert capsys.readouterr().out == "1 message moved\n"
+    # Without a wait that the user would notice, and that nobody has asked for.
+    assert trio.current_time() == pytest.approx(2, abs=0.2)
+
+
+@pytest.mark.parametrize(("parity", "moved"), [("0", b"4"), ("7", b"0")])
+def test_move_when_on_a_terminal_then_shows_how_many_are_moved(
+    on_terminal: OnTerminal,
+    stomp_broker_thread: ThreadedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    parity: str,
+    moved: bytes,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    fill(stomp_broker_thread, 8)
+
+    terminal = on_terminal(*MOVE, "--prefetch", "20", "--match", f"parity={parity}", "-u", stomp_broker_thread.url)
+
+    assert terminal.finish() == 0
+    assert b" moving " in terminal.shown
+    assert re.findall(rb"(\d+) messages,", terminal.shown)[-1] == moved
 
 
 @pytest.mark.parametrize(
@@ -210,6 +266,7 @@ def test_move_when_commit_is_not_answered_then_the_outcome_is_unknown(
         ({"x-first-death-queue": "a"}, "/queue/dlq", "/amq/queue/a"),
         ({"original-destination": "/queue/a"}, "/queue/ActiveMQ.DLQ", "/queue/a"),
         ({"_AMQ_ORIG_ADDRESS": "a"}, "/queue/DLQ", "/queue/a"),
+        ({"_AMQ_ORIG_ADDRESS": "a"}, "/topic/DLQ", "/topic/a"),
         ({"_AMQ_ORIG_ADDRESS": "a"}, "DLQ", "a"),
         ({"dead-letter-source": "/queue/a"}, "/queue/dead-letter", "/queue/a"),
         ({"shop": "7"}, "/queue/dlq", None),

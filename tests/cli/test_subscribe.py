@@ -1,4 +1,5 @@
 import base64
+import io
 import json
 import signal
 import threading
@@ -6,12 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import trio
+from typing_extensions import Buffer
 
 from tests.cli.conftest import Cli, bodies, publish, wait_until_left
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import PATIENCE, OnPipes
+from tests.cli.links import link_to
+from tests.cli.processes import PATIENCE, OnPipes, OnTerminal
 from tests.kit.full_disk import file_size_limit
-from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.cli.running import Stop
+from trio_stomp.cli.subscribe import Subscribe
+from trio_stomp.testing import Broker, ThreadedBroker, open_broker
 from trio_stomp.types import Command
 
 # Headers of which a copy has its own.
@@ -39,16 +45,16 @@ def test_subscribe_when_told_a_folder_then_each_body_is_a_file_there(
     )
 
     done = cli("subscribe", "/queue/a", "-n", "2", "-o", str(folder))
+    written = [(folder / name) for name in ("000001.body", "000002.body")]
+    assert [file.read_bytes() for file in written] == [b"one", b"two"]
+    # Its number is not used again.
+    written[0].unlink()
     more = cli("subscribe", "/queue/a", "-n", "1", "-o", str(folder))
 
     assert (done.exit_code, more.exit_code) == (0, 0)
     assert done.stdout.splitlines() == [f"{folder}/000001.body", f"{folder}/000002.body"]
     assert more.stdout == f"{folder}/000003.json\n"
-    assert [(folder / name).read_bytes() for name in ("000001.body", "000002.body", "000003.json")] == [
-        b"one",
-        b"two",
-        b"{}",
-    ]
+    assert (folder / "000003.json").read_bytes() == b"{}"
     assert bodies(stomp_broker_thread) == []
 
 
@@ -159,14 +165,14 @@ def test_subscribe_when_peeking_then_all_stays_in_its_place(cli: Cli, stomp_brok
 
 
 def test_subscribe_when_filtered_then_the_others_go_back(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
-    publish(stomp_broker_thread, "grüner tea", "coffee", shop="a=b")
+    publish(stomp_broker_thread, "coffee", "grüner tea", "milk", shop="a=b")
     publish(stomp_broker_thread, "schwarzer tea", shop="8")
     both = ("--match", "destination=/queue/a", "--match", "shop=a=b")
 
     done = cli("subscribe", "/queue/a", "-w", "0.1", *both, "--grep", "ü.*tea$")
 
     assert done.stdout == "grüner tea\n"
-    assert bodies(stomp_broker_thread) == [b"coffee", b"schwarzer tea"]
+    assert bodies(stomp_broker_thread) == [b"coffee", b"milk", b"schwarzer tea"]
 
 
 def test_subscribe_when_a_pattern_is_not_utf_8_then_its_bytes_are_found(
@@ -187,12 +193,13 @@ def test_subscribe_when_a_pattern_has_a_bracket_in_brackets_then_no_warning_of_p
     assert (done.exit_code, done.output) == (0, "a[1]\n")
 
 
+@pytest.mark.parametrize("peek", [(), ("--peek",)])
 def test_subscribe_when_messages_in_the_way_fill_the_prefetch_then_says_so(
-    cli: Cli, stomp_broker_thread: ThreadedBroker
+    cli: Cli, stomp_broker_thread: ThreadedBroker, peek: tuple[str, ...]
 ) -> None:
     publish(stomp_broker_thread, "one", "two", "three")
 
-    done = cli("subscribe", "/queue/a", "--grep", "three", "--prefetch", "2")
+    done = cli("subscribe", "/queue/a", "--grep", "three", "--prefetch", "2", *peek)
 
     assert done.exit_code == ExitCode.FAILED
     assert "2 messages that are not selected block the others; raise --prefetch" in done.stderr
@@ -244,14 +251,17 @@ def test_subscribe_when_given_a_format_then_prints_that(cli: Cli, stomp_broker_t
     assert done.stdout == "7\tone\n7\ttwo\n"
 
 
-def test_subscribe_when_to_a_topic_then_prints_what_comes(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+@pytest.mark.parametrize("given", [(), ("--ack", "auto")])
+def test_subscribe_when_to_a_topic_then_prints_what_comes(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, given: tuple[str, ...]
+) -> None:
     async def publish_when_it_stands(broker: Broker) -> None:
         await broker.wait_until(lambda: broker.consumers("/topic/a") == 1)
         broker.publish("/topic/a", "one")
 
     publisher = threading.Thread(target=stomp_broker_thread.call, args=(publish_when_it_stands,))
     publisher.start()
-    done = cli("subscribe", "/topic/a", "-n", "1")
+    done = cli("subscribe", "/topic/a", "-n", "1", *given)
     publisher.join()
 
     assert done.stdout == "one\n"
@@ -267,6 +277,40 @@ def test_subscribe_when_the_broker_has_no_acknowledgments_then_ack_auto_goes_wit
     done = cli("subscribe", "/queue/a", "--ack", "auto", "-n", "1", "--profile", "spring")
 
     assert (done.exit_code, done.stdout) == (0, "one\n")
+
+
+async def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_waits_two_seconds(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, may_end = Stop(), threading.Event()
+
+    class Full(io.BytesIO):
+        def write(self, octets: Buffer, /) -> int:
+            trio.from_thread.run_sync(stop.request, signal.SIGINT)
+            may_end.wait(10)
+            return super().write(octets)
+
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(Full()))
+    try:
+        async with open_broker(listen=False) as broker:
+            broker.publish("/queue/a", "one")
+            await Subscribe(destination="/queue/a").run(link_to(broker), stop)
+            assert broker.depth("/queue/a") == 1
+    finally:
+        may_end.set()
+
+    assert trio.current_time() == pytest.approx(2)
+
+
+def test_subscribe_when_on_a_terminal_then_says_how_to_stop(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "one")
+
+    terminal = on_terminal("subscribe", "/queue/a", "-n", "1", "-u", stomp_broker_thread.url)
+
+    assert terminal.finish() == 0
+    assert terminal.shown == b"subscribed to /queue/a; press Ctrl-C to stop\r\none\r\n"
 
 
 def test_subscribe_when_interrupted_then_leaves_in_order_and_says_nothing(
