@@ -184,10 +184,23 @@ def test_send_when_the_broker_lacks_a_feature_then_nothing_is_read_or_sent(
     assert queued(stomp_broker_thread) == []
 
 
+@pytest.mark.parametrize(
+    "contents",
+    [
+        ['{"body": "one"}\n\nnonsense\n{"body": "two"}\n'],
+        ['{"body": "one"}\n', "", "\nnonsense"],
+        ['{"body": "one"}', "\n", 'nonsense\n{"body": "two"}'],
+    ],
+    ids=["one file", "with ends", "without"],
+)
 def test_send_when_a_line_cannot_be_sent_then_its_number_is_told_and_those_before_are_sent(
-    cli: Cli, stomp_broker_thread: ThreadedBroker
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path, contents: list[str]
 ) -> None:
-    done = cli("send", "/queue/a", "--json-lines", input='{"body": "one"}\n\nnonsense\n{"body": "two"}\n')
+    files = [tmp_path / f"{number}" for number in range(len(contents))]
+    for file, content in zip(files, contents, strict=True):
+        file.write_text(content, "utf-8")
+
+    done = cli("send", "/queue/a", "--json-lines", *(f"--file={file}" for file in files))
 
     assert done.exit_code == ExitCode.FAILED
     assert "trio-stomp: line 3 cannot be sent: it is not JSON" in done.stderr
