@@ -13,7 +13,9 @@ from trio_stomp.testing import ThreadedBroker
 # The command lines are written as for a shell; the standard input is "x".
 REFUSED: list[tuple[str, str]] = [
     ("-- --zzz", "No such option"),
-    ("bench -s 7", "not in the range"),
+    ("bench -s 7", "7 is not in the range 8<=x<=134217728"),
+    # The receiver accepts no longer body.
+    ("bench -s 134217729", "134217729 is not in the range 8<=x<=134217728"),
     ("bench /topic/a --profile spring --ack auto", "use --no-receipt"),
     ("bench /topic/a --profile spring --no-receipt", "use --ack auto"),
     ("context add prod/1 -u stomp://a", "invalid name"),

@@ -21,6 +21,7 @@ __all__ = [
     "can_ask",
     "console",
     "counted",
+    "digits",
     "duration",
     "is_terminal",
     "progress",
@@ -113,12 +114,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def digits(number: float) -> str:
+    """Format a number with three digits, or with all before the point."""
+    # From here on, three digits would have an exponent.
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"  # noqa: PLR2004  # see above
+
+
 def duration(seconds: float) -> str:
     """Format a duration."""
-    # From there on, rounding to three digits gives 1 s, and 1000 s, which would be printed as 1e+03.
-    if seconds < 0.9995:  # noqa: PLR2004  # see above
-        return f"{seconds * 1000:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"  # noqa: PLR2004  # see above
+    # From here on, rounding to three digits gives 1 s.
+    return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{digits(seconds)} s"  # noqa: PLR2004  # see above
 
 
 @contextmanager
