@@ -72,6 +72,10 @@ def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Generator[Site
             found: object
             if self.headers["Authorization"] != LOGIN:
                 status, found = 401, {"error": "not_authorized", "reason": "Login failed"}
+            elif self.headers["Accept"] != "application/json":
+                status, found = 406, b""
+            elif content is not None and self.headers["Content-Type"] != "application/json":
+                status, found = 415, b""
             elif content is not None and self.headers["Origin"] != site.url:
                 status, found = 403, {"error": "Origin null is not allowed to call this agent"}
             else:
@@ -97,27 +101,38 @@ def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Generator[Site
 
 
 def rabbitmq(path: str, content: object) -> tuple[int, object]:
-    place, _, query = path.partition("?columns=")
+    place, _, columns = path.partition("?columns=")
     if place != "/api/queues" or content is not None:
         return 404, {"error": "Object Not Found", "reason": "Not Found"}
-    assert "message_stats.publish" in query.split(",")
-    return 200, [
-        {
-            "consumers": 2,
-            "message_stats": {
-                "deliver_get": 90,
-                "deliver_get_details": {"rate": 2.5},
-                "publish": 100,
-                "publish_details": {"rate": 10.0},
-            },
-            "messages_ready": 7,
-            "messages_unacknowledged": 3,
-            "name": "orders",
-            "vhost": "/",
+    orders = {
+        "consumers": 2,
+        "message_stats": {
+            "deliver_get": 90,
+            "deliver_get_details": {"rate": 2.5},
+            "publish": 100,
+            "publish_details": {"rate": 10.0},
         },
-        # Never used, so without counters.
-        {"consumers": 0, "messages_ready": 0, "messages_unacknowledged": 0, "name": "a\x1b[2Jb", "vhost": "test"},
-    ]
+        "messages_ready": 7,
+        "messages_unacknowledged": 3,
+        "name": "orders",
+        "vhost": "/",
+    }
+    # Never used, so without counters.
+    unused = {"consumers": 0, "messages_ready": 0, "messages_unacknowledged": 0, "name": "a\x1b[2Jb", "vhost": "test"}
+    wanted = [column.split(".") for column in columns.split(",")]
+    return 200, [only(wanted, queue) for queue in (orders, unused)]
+
+
+def only(wanted: list[list[str]], found: dict[str, object]) -> dict[str, object]:
+    """The columns of an object, and those of the objects in it."""
+    picked: dict[str, object] = {}
+    for name, value in found.items():
+        inner = [column[1:] for column in wanted if column[0] == name]
+        if [] in inner:
+            picked[name] = value
+        elif inner and is_object(value):
+            picked[name] = only(inner, value)
+    return picked
 
 
 def jolokia(place: str, beans: dict[str, dict[str, object]]) -> Answer:
@@ -135,6 +150,7 @@ def jolokia(place: str, beans: dict[str, dict[str, object]]) -> Answer:
         }
         if request["type"] == "search":
             return {"request": request, "status": 200, "timestamp": 1, "value": list(found)}
+        assert request["type"] == "read"
         if not found:
             error = f"javax.management.InstanceNotFoundException : No MBean with pattern {request['mbean']} found"
             return {"request": request, "status": 404, "error": error, "error_type": error.partition(" ")[0]}
@@ -219,15 +235,33 @@ def always(status: int, body: bytes = b"") -> Answer:
     return lambda _path, _content: (status, body)
 
 
+def jolokia_says(text: str) -> Answer:
+    return lambda path, _content: (200 if path == "/api/jolokia" else 404, text.encode())
+
+
+ELSE = "is not a management interface of RabbitMQ, ActiveMQ Classic or Artemis"
+
+
 @pytest.mark.parametrize(
     ("answer", "why", "code"),
     [
-        (always(404), "is not a management interface", ExitCode.FAILED),
-        (always(200, b"<html>"), "is not a management interface", ExitCode.FAILED),
-        (always(500), "HTTP status 500", ExitCode.FAILED),
-        (always(302), "HTTP status 302", ExitCode.FAILED),
-        (always(403), "refuses this user", ExitCode.REFUSED),
-        (jolokia("/api/jolokia", {}), "Jolokia finds no broker: javax", ExitCode.FAILED),
+        (always(404), f"URL {ELSE}", ExitCode.FAILED),
+        (always(200, b"<html>"), f"URL {ELSE}", ExitCode.FAILED),
+        (always(200, b"[" * 100_000), f"URL {ELSE}", ExitCode.FAILED),
+        (always(500), "URL answers with HTTP status 500 and 0 bytes", ExitCode.FAILED),
+        (always(302), "URL answers with HTTP status 302 and 0 bytes", ExitCode.FAILED),
+        (
+            always(403),
+            "URL refuses this user (HTTP 403); is the passcode right, and may it see this? (RabbitMQ: tag management)",
+            ExitCode.REFUSED,
+        ),
+        (jolokia_says("{}"), "Jolokia finds no broker", ExitCode.FAILED),
+        (jolokia_says('[{"value": []}, {}, {"value": 1}, {}]'), "Jolokia finds no broker", ExitCode.FAILED),
+        (
+            jolokia_says('[{"error": "first"}, {"error": "second"}, {"error": "first"}]'),
+            "Jolokia finds no broker: first; second",
+            ExitCode.FAILED,
+        ),
     ],
 )
 def test_top_when_there_are_no_queues_to_be_had_then_says_why(
@@ -236,8 +270,27 @@ def test_top_when_there_are_no_queues_to_be_had_then_says_why(
     with serving(answer) as site:
         done = logged_in("top", "--once", "--management", site.url)
 
-    assert done.exit_code == code
-    assert why in done.stderr
+    assert (done.exit_code, done.stderr) == (code, f"trio-stomp: {why.replace('URL', site.url)}\n")
+
+
+def test_top_when_what_listens_there_does_not_speak_http_then_says_so(
+    logged_in: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    url = f"http://127.0.0.1:{stomp_broker_thread.port}"
+    done = logged_in("top", "--once", "--management", url)
+
+    assert (done.exit_code, done.stdout) == (ExitCode.NOT_CONNECTED, "")
+    assert done.stderr.startswith(f"trio-stomp: {url} does not speak HTTP: BadStatusLine('ERROR")
+
+
+def test_top_when_jolokia_says_more_or_less_than_a_broker_would_then_shows_what_can_be_read(logged_in: Cli) -> None:
+    beans = '{"a": 1, "b": {"Name": "q", "QueueSize": 2, "InFlightCount": 3}}'
+    with serving(jolokia_says(f'[{{"value": ["broker"]}}, {{"value": {beans}}}]')) as site:
+        done = logged_in("top", "--once", "--json", "--management", site.url)
+
+    (queue,) = json.loads(done.stdout)["queues"]
+    numbers = {"ready": 0, "unacknowledged": 3, "consumers": 0, "received": 0, "delivered": 0}
+    assert queue == {"name": "q", **numbers, "received_per_second": None, "delivered_per_second": None}
 
 
 @pytest.mark.parametrize(("most", "code"), [(2, ExitCode.OK), (1, ExitCode.FAILED)])
@@ -270,7 +323,7 @@ def test_top_when_no_interface_is_there_then_says_so(logged_in: Cli) -> None:
     done = logged_in("top", "--once", "--management", "http://127.0.0.1:1")
 
     assert done.exit_code == ExitCode.NOT_CONNECTED
-    assert "does not answer" in done.stderr
+    assert done.stderr == "trio-stomp: http://127.0.0.1:1 does not answer: Connection refused\n"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost."])
@@ -335,7 +388,7 @@ def test_count_when_a_name_has_brackets_then_they_are_no_pattern(cli: Cli) -> No
     assert (done.exit_code, done.stdout) == (0, "4\n")
 
 
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "9" * 1000, '"7"', "null"])
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "9" * 1000, str(2**63), '"7"', "null"])
 def test_top_when_a_number_is_none_that_a_broker_counts_then_as_if_it_was_left_out(logged_in: Cli, number: str) -> None:
     rates = f'"publish_details": {{"rate": {number}}}, "deliver_get_details": {{"rate": 2.5}}'
     line = f'[{{"name": "a", "messages_ready": {number}, "consumers": 3, "message_stats": {{{rates}}}}}]'
