@@ -16,7 +16,17 @@ __all__ = ["tables"]
 
 def _row(option: click.Option) -> str:
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    return f"| {names} | {(option.help or '').replace('|', chr(92) + '|')} |"
+    text = (option.help or "").replace("|", chr(92) + "|")
+    return f"| {names} | {text}{'' if '[default' in text else _default(option)} |"
+
+
+def _default(option: click.Option) -> str:
+    value = option.default
+    if value is True:
+        return f"  [default: {option.opts[0].lstrip('-')}]"
+    given = value if isinstance(value, tuple) else (value,)
+    known = [each for each in given if each and isinstance(each, (int, float, str))]
+    return f"  [default: {', '.join(map(str, known))}]" if known else ""
 
 
 def _options(parameters: list[click.Parameter]) -> list[click.Option]:
