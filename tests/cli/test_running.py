@@ -48,6 +48,19 @@ async def test_stop_when_asked_twice_then_does_not_wait_for_order() -> None:
     assert stop.signal is signal.SIGINT
 
 
+async def test_stop_when_asked_after_the_work_then_the_rest_does_not_go_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    stop = Stop()
+    with stop.everything:
+        with stop.work():
+            await trio.sleep(1)
+        stop.request(signal.SIGTERM)
+        await trio.sleep(1)
+
+    assert trio.current_time() == 1
+
+
 @pytest.mark.parametrize("signals", [1, 2])
 async def test_stop_when_a_block_may_settle_then_it_has_its_time_also_after_a_signal_just_before_it(
     autojump_clock: trio.testing.MockClock, signals: int

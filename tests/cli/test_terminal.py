@@ -1,5 +1,6 @@
 import os
 import pty
+import re
 from contextlib import suppress
 
 import pytest
@@ -24,14 +25,17 @@ def test_progress_when_somebody_watches_then_shown(monkeypatch: pytest.MonkeyPat
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
         say("[bold]hello[/bold]")
-        with progress("sending", 2000) as advance:
-            advance(1000)
-            advance(1000)
+        with progress("sending", 3000) as advance:
+            for _ in range(3):
+                advance(1000)
+        with progress("nothing", hidden=True) as advance:
+            advance(1)
     shown = all_of(ours)
 
-    assert "[bold]hello[/bold]" in shown
-    assert "sending" in shown
-    assert "2,000 messages" in shown
+    assert shown.startswith("[bold]hello[/bold]\r\n")
+    # The cursor is hidden, and shown again when the bar has gone.
+    assert re.search(r"\x1b\[\?25l.*sending.* 3,000 messages, [1-9][\d,]*/s.*\x1b\[\?25h.*\x1b\[2K$", shown, re.DOTALL)
+    assert "nothing" not in shown
 
 
 def test_progress_when_colors_are_forced_without_a_terminal_then_not_shown(
