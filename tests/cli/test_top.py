@@ -26,7 +26,7 @@ from rich.cells import cell_len
 import trio_stomp
 from tests.cli.conftest import Cli
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import OnPipes, OnTerminal
+from tests.cli.processes import PATIENCE, OnPipes
 from tests.kit.certificates import server_context
 from trio_stomp.cli.management import Management, Queue
 from trio_stomp.cli.saved_contexts import is_array, is_object
@@ -95,9 +95,11 @@ def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Generator[Site
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield site
-        server.shutdown()
-        thread.join()
+        try:
+            yield site
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def rabbitmq(path: str, content: object) -> tuple[int, object]:
@@ -220,6 +222,24 @@ async def test_queues_when_a_broker_tells_them_then_the_same_figures_for_each_ki
         assert dataclasses.replace(orders, received_per_second=None, delivered_per_second=None) == ORDERS
     # What it found out, it does not ask again.
     assert len(site.asked) == number + 1
+
+
+async def test_queues_when_canceled_then_does_not_wait_for_the_answer() -> None:
+    asked, token, ended = trio.Event(), trio.lowlevel.current_trio_token(), threading.Event()
+
+    def answer(_path: str, _content: object) -> tuple[int, object]:
+        trio.from_thread.run_sync(asked.set, trio_token=token)
+        ended.wait(PATIENCE)
+        return 404, b""
+
+    with serving(answer) as site:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(management(site.url).queues)
+            await asked.wait()
+            nursery.cancel_scope.cancel()
+        ended.set()
+
+    assert len(site.asked) == 1
 
 
 @pytest.fixture

@@ -150,7 +150,6 @@ class Management:
         self._login = None if login is None else f"{login}:{passcode or ''}".encode(errors="surrogateescape")
         # Found by the first answer.
         self._jolokia: str | None = self._path if self._path.endswith("/jolokia") else None
-        self._is_rabbitmq = False
 
     @classmethod
     def beside(cls, link: Link, url: str | None) -> Self:
@@ -186,19 +185,17 @@ class Management:
         if self._jolokia is None:
             found = self._ask(f"{self._path}{_RABBITMQ}")
             if found is not None:
-                self._is_rabbitmq = True
                 return list(_rabbitmq_queues(found))
-        if not self._is_rabbitmq:
-            places = [f"{self._path}{each}" for each in _JOLOKIA]
-            if self._jolokia is not None:
-                # Jolokia's agent for a JVM without a web console answers only at the second.
-                places = [self._jolokia, f"{self._jolokia}/"]
-            requests = [request for kind in _KINDS for request in kind.requests()]
-            for place in places:
-                found = self._ask(place, requests)
-                if found is not None:
-                    self._jolokia = place
-                    return _jolokia_queues(found)
+        places = [f"{self._path}{each}" for each in _JOLOKIA]
+        if self._jolokia is not None:
+            # Jolokia's agent for a JVM without a web console answers only at the second.
+            places = [self._jolokia, f"{self._jolokia}/"]
+        requests = [request for kind in _KINDS for request in kind.requests()]
+        for place in places:
+            found = self._ask(place, requests)
+            if found is not None:
+                self._jolokia = place
+                return _jolokia_queues(found)
         raise CommandFailed(f"{self} is not a management interface of RabbitMQ, ActiveMQ Classic or Artemis")
 
     def _ask(self, path: str, content: object = None) -> object:
