@@ -171,10 +171,13 @@ def test_receive_when_it_cannot_be_done_then_said_why(cli: Cli, arguments: tuple
     assert text in done.stderr
 
 
-def test_receive_when_its_extra_is_missing_then_the_error_names_it() -> None:
-    command = [sys.executable, "-c", WITHOUT.format("pyarrow"), "receive", "/queue/a", "--spool", "/s"]
+@pytest.mark.parametrize("arguments", ["receive /queue/a --spool /s", "spool /s"])
+def test_command_when_its_extra_is_missing_then_the_error_names_it(arguments: str) -> None:
+    command = [sys.executable, "-c", WITHOUT.format("pyarrow"), *arguments.split()]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
-    assert done.stderr == "trio-stomp: receive requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'\n"
+    assert done.stderr == (
+        f"trio-stomp: {arguments.split(maxsplit=1)[0]} requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'\n"
+    )

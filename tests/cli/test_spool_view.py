@@ -21,7 +21,7 @@ pytest.importorskip("fcntl", reason="spools are not for Windows")
 pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
 
 from trio_stomp.cli.top import SpoolView
-from trio_stomp.spark import CareReport, ReceiverState, ReceiverStatus
+from trio_stomp.spark import CareReport, OptionError, ReceiverState, ReceiverStatus, SpoolError, SpoolTaken
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.segments import mark_spool
@@ -203,7 +203,7 @@ def test_spool_when_a_segment_is_damaged_then_it_fails_until_it_is_set_aside(cli
     looked = cli("top", "--spool", str(folder), "--once")
     assert f"\n{path} of the spool has 5 bytes instead of 999: it was truncated" in looked.stdout
     assert done.exit_code == ExitCode.FAILED
-    assert "1 damaged segments; restore them from a backup, or run the command again with --set-aside" in done.stderr
+    assert "1 damaged segment; restore them from a backup, or run the command again with --set-aside" in done.stderr
     (why,) = json.loads(done.stdout)["damaged"].values()
     assert "has 5 bytes instead of 999: it was truncated" in why
 
@@ -212,6 +212,79 @@ def test_spool_when_a_segment_is_damaged_then_it_fails_until_it_is_set_aside(cli
     assert f"    set aside: segments/2/{path.name}" in done.stdout
     assert not path.exists()
     assert cli("spool", str(folder)).exit_code == 0
+
+
+def test_spool_when_parts_were_looked_after_then_each_is_said_in_full(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def care(location: str, settings: dict[str, str], **wanted: object) -> list[CareReport]:
+        asked.extend((location, settings, wanted))
+        damaged = {"segments/1/a": "cut\n\x1b[2J", "segments/1/b": "gone", "segments/1/c": "gone"}
+        stream = CareReport(
+            destination="/queue/a\n",
+            part="stream",
+            folder="f",
+            owner="query 1",
+            rows=1,
+            size=12_345,
+            damaged=damaged,
+            set_aside=("segments/1/a",),
+            halves=1,
+        )
+        reads = replace(
+            stream, destination="/queue/b", part="reads", owner=None, rows=2, set_aside=(), halves=2, reads=1
+        )
+        return [stream, replace(reads, damaged={"segments/2/a": "cut"}), replace(reads, damaged={}, halves=0, reads=2)]
+
+    monkeypatch.setattr("trio_stomp.spark.care", care)
+
+    done = cli("spool", "/s", "--spool-option", "a=b", "--set-aside", "--clean", "--delete-reads", "1m")
+
+    assert asked == [
+        "/s",
+        {"a": "b"},
+        {"verify": False, "set_aside": True, "clean": True, "reads_older_than": 60.0},
+    ]
+    assert done.stdout == (
+        "/queue/a\\n: 1 row (12,345 bytes), read by query 1\n"
+        "    damaged: cut\\n\\x1b[2J\n"
+        "    damaged: gone\n"
+        "    damaged: gone\n"
+        "    set aside: segments/1/a\n"
+        "    1 half-written file deleted\n"
+        "/queue/b: 2 rows (12,345 bytes), batch reads\n"
+        "    damaged: cut\n"
+        "    2 half-written files deleted\n"
+        "    1 batch read deleted\n"
+        "/queue/b: 2 rows (12,345 bytes), batch reads\n"
+        "    2 batch reads deleted\n"
+    )
+    how = "restore them from a backup, or run the command again with --set-aside"
+    assert (done.exit_code, done.stderr) == (ExitCode.FAILED, f"trio-stomp: 3 damaged segments; {how}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "why"),
+    [
+        (OptionError("no such"), ExitCode.USAGE, "no such"),
+        (SpoolError("not there"), ExitCode.NOT_CONNECTED, "not there"),
+        (SpoolTaken("a query reads it"), ExitCode.FAILED, "a query reads it"),
+        (UnicodeEncodeError("utf-8", "s3cret", 0, 1, "no"), ExitCode.USAGE, "an argument is not UTF-8 text"),
+    ],
+)
+def test_spool_when_it_cannot_be_done_then_said_why(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, code: ExitCode, why: str
+) -> None:
+    def care(*_location: object, **_wanted: object) -> list[CareReport]:
+        raise error
+
+    monkeypatch.setattr("trio_stomp.spark.care", care)
+
+    done = cli("spool", "/s")
+
+    assert (done.exit_code, done.output) == (code, f"trio-stomp: {why}\n")
 
 
 def test_spool_when_there_is_none_then_said(cli: Cli, tmp_path: Path) -> None:

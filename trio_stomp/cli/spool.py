@@ -17,6 +17,7 @@ import click
 from trio_stomp.cli.commands import Command, argument, flag, option
 from trio_stomp.cli.options import PAIRS, SECONDS, Pairs, json_option
 from trio_stomp.cli.running import CommandFailed, ExitCode, InvalidUsage
+from trio_stomp.cli.terminal import counted
 from trio_stomp.printable import one_line, without_arguments
 
 if TYPE_CHECKING:
@@ -103,18 +104,18 @@ class Spool:
             raise CommandFailed(f"there is no spool in {one_line(without_arguments(self.location))}")
         if left:
             how = "restore them from a backup, or run the command again with --set-aside"
-            raise CommandFailed(f"{left} damaged segments; {how}")
+            raise CommandFailed(f"{counted(left, 'damaged segment')}; {how}")
 
 
 def _text_of(found: CareReport) -> str:
     what = "read by " + found.owner if found.owner else "read by no query" if found.part == "stream" else "batch reads"
-    lines = [f"{one_line(found.destination)}: {found.rows} rows ({found.size:,} bytes), {what}"]
+    lines = [f"{one_line(found.destination)}: {counted(found.rows, 'row')} ({found.size:,} bytes), {what}"]
     lines += [f"    damaged: {one_line(why)}" for why in found.damaged.values()]
     lines += [f"    set aside: {name}" for name in found.set_aside]
     if found.halves:
-        lines.append(f"    {found.halves} half-written files deleted")
+        lines.append(f"    {counted(found.halves, 'half-written file')} deleted")
     if found.reads:
-        lines.append(f"    {found.reads} batch reads deleted")
+        lines.append(f"    {counted(found.reads, 'batch read')} deleted")
     return "\n".join(lines)
 
 
