@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import trio_stomp.blocking
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import OnPipes, Piped
+from tests.cli.processes import OnPipes, OnTerminal, Piped
 from trio_stomp.cli.command_line import command_line
 
 
@@ -53,6 +53,15 @@ def test_broker_when_it_listens_then_serves_until_a_signal_ends_it_well(
     assert line.startswith("listening on stomp://127.0.0.1:")
     assert status == 0
     assert ended == (0, b"", b"")
+
+
+def test_broker_when_on_a_terminal_then_says_how_to_end_it_and_what_it_has_done(on_terminal: OnTerminal) -> None:
+    terminal = on_terminal("broker", "--port", "0")
+    terminal.wait_for(b"messages are kept in memory and lost on exit; press Ctrl-C to stop\r\n")
+    terminal.type(b"\x03")
+
+    assert terminal.finish() == 0
+    assert terminal.shown.endswith(b"^C0 connections, 0 bytes in, 0 bytes out\r\n")
 
 
 def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(running: Running, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_progress_when_somebody_watches_then_shown(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TERM", "xterm")
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
-        say("[bold]hello[/bold]")
+        say("[bold]hello :tea:[/bold]")
         with progress("sending", 3000) as advance:
             for _ in range(3):
                 advance(1000)
@@ -32,9 +32,10 @@ def test_progress_when_somebody_watches_then_shown(monkeypatch: pytest.MonkeyPat
             advance(1)
     shown = all_of(ours)
 
-    assert shown.startswith("[bold]hello[/bold]\r\n")
+    assert shown.startswith("[bold]hello :tea:[/bold]\r\n")
     # The cursor is hidden, and shown again when the bar has gone.
-    assert re.search(r"\x1b\[\?25l.*sending.* 3,000 messages, [1-9][\d,]*/s.*\x1b\[\?25h.*\x1b\[2K$", shown, re.DOTALL)
+    bar = r"sending (\x1b\[[\d;]*m)*━.* 3,000 messages, [1-9][\d,]*/s"
+    assert re.search(rf"\x1b\[\?25l.*{bar}.*\x1b\[\?25h.*\x1b\[2K$", shown, re.DOTALL)
     assert "nothing" not in shown
 
 
