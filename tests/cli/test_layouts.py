@@ -1,4 +1,4 @@
-import json
+import re
 
 import pytest
 
@@ -49,7 +49,9 @@ async def test_message_when_printed_with_headers_then_each_on_one_line() -> None
         ("{content_type}", b"text/x"),
         ("[{header:shop}] [{header:none}] [{header:a:b}]", b"[7\\n8] [] [c]"),
         (r"{{{id}}} \x41\0\\n\e", b"{m-1} A\0\\n\x1b"),
+        (r"a\rb", b"a\rb"),
         ("ä", "ä".encode()),
+        ("\udcff{id}\udcfe", b"\xffm-1\xfe"),
     ],
 )
 async def test_format_when_given_then_shows_its_fields(text: str, shown: bytes) -> None:
@@ -60,13 +62,15 @@ async def test_format_when_given_then_shows_its_fields(text: str, shown: bytes) 
 
 
 async def test_format_when_a_field_is_json_then_the_one_that_json_prints() -> None:
-    message = await delivered({"shop": "7"}, b"tea")
+    message = await delivered({"shop": "café"}, "thé".encode())
     layout = Layout(format=MessageFormat.parse("{json}\n{headers}"))
 
     line, _, headers = layout.show(message, for_terminal=False).partition(b"\n")
 
     assert line + b"\n" == Layout(as_json=True).show(message, for_terminal=False)
-    assert json.loads(headers) == dict(message.headers)
+    expected = '{"subscription": "s-1", "message-id": "m-1", "destination": "/queue/a", "shop": "café"}'
+    assert headers.decode() == expected
+    assert line.decode() == f'{{"destination": "/queue/a", "headers": {expected}, "body": "thé"}}'
 
 
 @pytest.mark.parametrize("field", [*FIELDS, "body", "json", "header:evil"])
@@ -77,3 +81,20 @@ async def test_format_when_shown_by_a_terminal_then_no_field_drives_it(field: st
     shown = Layout(format=MessageFormat.parse(f"{{{field}}}")).show(message, for_terminal=True).decode()
 
     assert not set(shown) & set("\x1b\x9b\u202e")
+
+
+@pytest.mark.parametrize(
+    ("layout", "around"),
+    [
+        (Layout(format=MessageFormat.parse("{time}")), "TIME"),
+        (Layout(timestamps=True), "TIME tea\n"),
+        (
+            Layout(timestamps=True, headers=True),
+            "TIME\nsubscription: s-1\nmessage-id: m-1\ndestination: /queue/a\n\ntea\n\n",
+        ),
+    ],
+)
+async def test_message_when_printed_with_the_time_then_in_utc_to_the_millisecond(layout: Layout, around: str) -> None:
+    shown = layout.show(await delivered({}, b"tea"), for_terminal=False).decode()
+
+    assert re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME", shown) == around

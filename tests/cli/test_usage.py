@@ -84,7 +84,7 @@ REFUSED: list[tuple[str, str]] = [
     ("subscribe /queue/a --format {}", "unknown field ''"),
     ("subscribe /queue/a --format {id", "a single '{'"),
     ("subscribe /queue/a --format id}", "a single '}'"),
-    (r"subscribe /queue/a --format '\q'", r"unknown escape '\\q'"),
+    (r"subscribe /queue/a --format '\q'", r"unknown escape '\\q'; expected one of \n \r \t \0 \e \\ \xNN"),
     (r"subscribe /queue/a --format '\x4'", r"unknown escape '\\x'"),
     ("subscribe /queue/a --format '\\'", "unknown escape"),
     ("subscribe /queue/a --format {id} --headers", "--format excludes"),
