@@ -96,6 +96,7 @@ def test_receive_when_fewer_come_in_time_then_said_so(cli: Cli, tmp_path: Path) 
         (signal.SIGTERM, (), ExitCode.OK),
         (signal.SIGINT, (), ExitCode.OK),
         (signal.SIGTERM, ("--count", "9"), ExitCode.TERMINATED),
+        (signal.SIGINT, ("--timeout", "1h"), ExitCode.INTERRUPTED),
     ],
 )
 def test_receive_when_a_signal_comes_then_disconnects_in_order(
