@@ -1,13 +1,15 @@
 """What ends a command, where no command shows it: notes of an error, and signals at certain moments."""
 
+import errno
 import os
 import signal
+import sys
 
 import pytest
 import trio
 
 from tests.cli.exit_code import ExitCode
-from trio_stomp.cli.running import AsyncCommand, CommandFailed, Stop, ending, run
+from trio_stomp.cli.running import AsyncCommand, CommandFailed, Stop, ending, run, terminable
 
 
 def exit_of(command: AsyncCommand) -> object:
@@ -26,6 +28,59 @@ def test_run_when_an_error_has_notes_then_each_is_a_line(capsys: pytest.CaptureF
 
     assert exit_of(command) == ExitCode.FAILED
     assert capsys.readouterr().err == "trio-stomp: no such thing\ntrio-stomp: and another thing\n"
+
+
+def windows_error(winerror: int | None) -> OSError:
+    error = OSError(errno.EINVAL, "Invalid argument")
+    # Elsewhere, errors do not have it.
+    vars(error)["winerror"] = winerror
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "platform", "code", "said"),
+    [
+        (BrokenPipeError(), "linux", ExitCode.PIPE_CLOSED, ""),
+        (windows_error(None), "win32", ExitCode.PIPE_CLOSED, ""),
+        (windows_error(None), "linux", None, ""),
+        (windows_error(10022), "win32", None, ""),
+        (OSError(errno.EINVAL, "Invalid argument", "a:b"), "win32", None, ""),
+        (OSError(errno.ENOENT, "no file"), "win32", None, ""),
+        *(
+            (OSError(number, "it is full"), "linux", ExitCode.FAILED, "the output cannot be written: it is full")
+            for number in (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EDQUOT)
+        ),
+        (OSError(errno.ENOSPC, "it is full", "/a/file"), "linux", None, ""),
+    ],
+)
+def test_ending_when_an_error_is_of_the_output_then_its_status_and_else_raises_it(
+    error: OSError,
+    platform: str,
+    code: ExitCode | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patched, pytest.raises((SystemExit, OSError)) as end, ending():
+        patched.setattr(sys, "platform", platform)
+        raise error
+
+    if code is None:
+        assert end.value is error
+    else:
+        assert isinstance(end.value, SystemExit)
+        assert end.value.code == code
+    assert capsys.readouterr().err == (f"trio-stomp: {said}\n" if said else "")
+
+
+def test_terminable_when_sigterm_comes_then_left_by_an_exception_and_the_signal_is_as_before() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as end, terminable():
+        signal.raise_signal(signal.SIGTERM)
+
+    assert end.value.code == ExitCode.TERMINATED
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_run_when_a_signal_comes_before_the_work_then_ends_at_once() -> None:
