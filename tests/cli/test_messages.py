@@ -50,6 +50,28 @@ def test_body_when_sent_again_then_of_the_type_that_it_came_as(
     assert resent_body(body, headers) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "headers", "expected"),
+    [
+        ('{"body": {"name": "thé"}}', [], ('{"name": "thé"}', "application/json", [])),
+        ('{"body": [1]}', [("content-type", "x/y")], ("[1]", "x/y", [])),
+        (
+            '{"headers": {"a": "1", "b": "2", "c": "3", "content-type": "text/x", "timestamp": "4"}, "body": "tea"}',
+            [("a", "9"), ("d", "4")],
+            ("tea", "text/x", [("a", "9"), ("c", "3"), ("d", "4")]),
+        ),
+        ("{}", [], ("", None, [])),
+    ],
+)
+def test_line_when_read_then_what_is_given_comes_before_what_it_says(
+    line: str, headers: list[tuple[str, str]], expected: tuple[object, ...]
+) -> None:
+    read = from_line(line.encode(), "/queue/a", headers, without={"b"})
+
+    assert read.destination == "/queue/a"
+    assert (read.body, read.content_type, read.headers) == expected
+
+
 async def test_batch_when_something_comes_in_time_then_taken(autojump_clock: trio.testing.MockClock) -> None:
     async with (
         open_broker(listen=False) as broker,
@@ -59,16 +81,18 @@ async def test_batch_when_something_comes_in_time_then_taken(autojump_clock: tri
         for body in (b"1", b"2", b"3"):
             broker.publish("/queue/a", body)
 
-        first = await take_batch(messages, 2, None)
+        unwanted = await take_batch(messages, 0, None)
+        first = await take_batch(messages, 1, None)
+        at_once = trio.current_time()
         started = trio.current_time()
         rest = await take_batch(messages, 10, 1.0, linger=5.0)
         waited = trio.current_time() - started
         nothing = await take_batch(messages, 10, 1.0)
 
-    assert [message.body for message in first] == [b"1", b"2"]
-    assert [message.body for message in rest] == [b"3"]
-    assert waited == 5.0
-    assert nothing == []
+    assert unwanted == nothing == []
+    assert [message.body for message in first] == [b"1"]
+    assert [message.body for message in rest] == [b"2", b"3"]
+    assert (at_once, waited) == (0, 5.0)
 
 
 def test_pattern_when_it_is_nested_too_deeply_then_refused() -> None:
