@@ -148,6 +148,7 @@ def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeyp
         (("--key", "FOLDER/own.pem"), ExitCode.USAGE, "--key requires --cert"),
         (("--cert", "FOLDER/empty"), ExitCode.USAGE, "expected PEM"),
         (("--host", "\udcff"), ExitCode.FAILED, "cannot listen on "),
+        (("--unix-socket", "FOLDER"), ExitCode.USAGE, "'FOLDER' is a directory"),
         (("--unix-socket", "FOLDER/none/s"), ExitCode.FAILED, "cannot listen on FOLDER/none/s"),
     ],
 )
