@@ -1,3 +1,5 @@
+import errno
+import os
 import signal
 import socket
 import sys
@@ -172,7 +174,7 @@ def test_broker_when_the_port_is_taken_then_says_so() -> None:
         done = CliRunner().invoke(command_line, ["broker", "--port", str(port)])
 
     assert done.exit_code == ExitCode.FAILED
-    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+    assert done.stderr == f"trio-stomp: cannot listen on 127.0.0.1 port {port}: {os.strerror(errno.EADDRINUSE)}\n"
 
 
 @pytest.mark.parametrize(
