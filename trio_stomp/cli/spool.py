@@ -85,7 +85,7 @@ class Spool:
 
     def start(self, _context: click.Context) -> None:
         """Look, and change what the options say."""
-        parts = left = 0
+        is_there, left = False, 0
         with using_spool("spool", ExitCode.NOT_CONNECTED):
             from trio_stomp.spark import care  # noqa: PLC0415  # see using_spool
 
@@ -98,9 +98,9 @@ class Spool:
                 reads_older_than=self.delete_reads,
             ):
                 click.echo(json.dumps(dataclasses.asdict(found)) if self.as_json else _text_of(found))
-                parts += 1
+                is_there = True
                 left += len(found.damaged.keys() - set(found.set_aside))
-        if not parts:
+        if not is_there:
             raise CommandFailed(f"there is no spool in {one_line(without_arguments(self.location))}")
         if left:
             how = "restore them from a backup, or run the command again with --set-aside"
