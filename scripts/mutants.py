@@ -53,6 +53,7 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
     "otel": ("tests/otel",),
     "spark": ("tests/spark",),
 }
+OF_ALL_COMMANDS: Final = ("tests/cli/test_command_line.py::", "tests/docs/test_command_reference.py::")
 CORE: Final = tuple(
     f"tests/{each}"
     for each in ("protocol", "conformance", "client", "testing", "brokers", "runtime", "blocking", "test_errors.py")
@@ -316,6 +317,9 @@ class Recording:
             found = {test for tests in by_line.values() for test in tests}
         if found <= {""}:
             found = set(self._breadth)
+        if mutant.at_import:
+            # They look at all commands, which were imported when these tests were collected.
+            found |= {test for test in self._breadth if test.startswith(OF_ALL_COMMANDS)}
         places = tuple(f"{each}{separator}" for each in suites for separator in ("/", "::"))
         return sorted((test for test in found if test.startswith(places)), key=lambda test: self._breadth[test])
 

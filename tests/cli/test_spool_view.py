@@ -93,8 +93,8 @@ async def test_spool_when_numbers_are_large_then_they_have_few_digits(
         (999.0, "0 ms ago"),
         (1000.5, "500 ms ago"),
         (1999.0, "999 s ago"),
-        (1999.5, "1000 s ago"),
-        (1000.0 + 86_400, "86400 s ago"),
+        (1999.5, "1,000 s ago"),
+        (1000.0 + 86_400, "86,400 s ago"),
     ],
 )
 async def test_spool_when_the_last_message_is_old_then_its_age_is_in_whole_seconds(

@@ -26,7 +26,7 @@ from rich.cells import cell_len
 import trio_stomp
 from tests.cli.conftest import Cli
 from tests.cli.exit_code import ExitCode
-from tests.cli.processes import PATIENCE, OnPipes
+from tests.cli.processes import PATIENCE, OnPipes, OnTerminal
 from tests.kit.certificates import server_context
 from trio_stomp.cli.management import Management, Queue
 from trio_stomp.cli.saved_contexts import is_array, is_object
