@@ -50,19 +50,19 @@ def test_body_when_sent_again_then_of_the_type_that_it_came_as(
     assert resent_body(body, headers) == expected
 
 
-@pytest.mark.parametrize(
-    ("line", "headers", "expected"),
-    [
-        ('{"body": {"name": "thé"}}', [], ('{"name": "thé"}', "application/json", [])),
-        ('{"body": [1]}', [("content-type", "x/y")], ("[1]", "x/y", [])),
-        (
-            '{"headers": {"a": "1", "b": "2", "c": "3", "content-type": "text/x", "timestamp": "4"}, "body": "tea"}',
-            [("a", "9"), ("d", "4")],
-            ("tea", "text/x", [("a", "9"), ("c", "3"), ("d", "4")]),
-        ),
-        ("{}", [], ("", None, [])),
-    ],
-)
+LINES: list[tuple[str, list[tuple[str, str]], tuple[object, ...]]] = [
+    ('{"body": {"name": "thé"}}', [], ('{"name": "thé"}', "application/json", [])),
+    ('{"body": [1]}', [("content-type", "x/y")], ("[1]", "x/y", [])),
+    (
+        '{"headers": {"a": "1", "b": "2", "c": "3", "content-type": "text/x", "timestamp": "4"}, "body": "tea"}',
+        [("a", "9"), ("d", "4")],
+        ("tea", "text/x", [("a", "9"), ("c", "3"), ("d", "4")]),
+    ),
+    ("{}", [], ("", None, [])),
+]
+
+
+@pytest.mark.parametrize(("line", "headers", "expected"), LINES)
 def test_line_when_read_then_what_is_given_comes_before_what_it_says(
     line: str, headers: list[tuple[str, str]], expected: tuple[object, ...]
 ) -> None:

@@ -106,7 +106,7 @@ def rabbitmq(path: str, content: object) -> tuple[int, object]:
     place, _, columns = path.partition("?columns=")
     if place != "/api/queues" or content is not None:
         return 404, {"error": "Object Not Found", "reason": "Not Found"}
-    orders = {
+    orders: dict[str, object] = {
         "consumers": 2,
         "message_stats": {
             "deliver_get": 90,
@@ -120,7 +120,13 @@ def rabbitmq(path: str, content: object) -> tuple[int, object]:
         "vhost": "/",
     }
     # Never used, so without counters.
-    unused = {"consumers": 0, "messages_ready": 0, "messages_unacknowledged": 0, "name": "a\x1b[2Jb", "vhost": "test"}
+    unused: dict[str, object] = {
+        "consumers": 0,
+        "messages_ready": 0,
+        "messages_unacknowledged": 0,
+        "name": "a\x1b[2Jb",
+        "vhost": "test",
+    }
     wanted = [column.split(".") for column in columns.split(",")]
     return 200, [only(wanted, queue) for queue in (orders, unused)]
 

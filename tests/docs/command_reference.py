@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import click
 
@@ -21,10 +22,10 @@ def _row(option: click.Option) -> str:
 
 
 def _default(option: click.Option) -> str:
-    value = option.default
+    value: object = option.default
     if value is True:
         return f"  [default: {option.opts[0].lstrip('-')}]"
-    given = value if isinstance(value, tuple) else (value,)
+    given = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
     known = [each for each in given if each and isinstance(each, (int, float, str))]
     return f"  [default: {', '.join(map(str, known))}]" if known else ""
 
