@@ -13,7 +13,7 @@ from trio_stomp.spark import CareReport, SpoolTaken, care
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.lease import Lease
 from trio_stomp.spark.planner import DataLoss
-from trio_stomp.spark.segments import Segment, list_spool, mark_spool
+from trio_stomp.spark.segments import Segment, SegmentFormat, list_spool, mark_spool
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
 
@@ -48,6 +48,14 @@ def test_spool_when_it_is_whole_then_there_is_nothing_to_do(store: SpoolStore, t
     assert (found.destination, found.part, found.rows, found.owner) == (QUEUE, "stream", 6, None)
     assert found.size == sum(each.size for each in list_spool(store).segments["a"])
     assert (found.damaged, found.set_aside, found.halves) == ({}, (), 0)
+
+
+def test_spool_when_one_of_its_segments_is_for_other_programs_then_whole_too(store: SpoolStore, tmp_path: Path) -> None:
+    write(store, "a", 7, ["x", "y", "z"], form=SegmentFormat.PARQUET)
+
+    found = looked_at(tmp_path, verify=True)
+
+    assert (found.rows, found.damaged) == (9, {})
 
 
 @pytest.mark.parametrize("is_shorter", [True, False], ids=["truncated", "overwritten"])
