@@ -594,6 +594,38 @@ def test_state_when_a_forked_process_cannot_connect_then_says_why_and_tries_agai
 
 
 @NEEDS_FORK
+def test_client_when_forked_before_the_task_that_opened_it_has_ended_then_it_ends_with_its_last_reference(
+    run: Run,
+) -> None:
+    """The frame of that task stays in the forked process for good, because no thread runs it there."""
+    run(
+        """
+        import gc, weakref
+        from trio_stomp.blocking.thread import Call
+
+        end = Call._end
+
+        def end_slowly(call):
+            end(call)
+            if threading.current_thread() is not threading.main_thread():
+                time.sleep(0.5)
+
+        Call._end = end_slowly
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        Call._end = end
+        if os.fork() == 0:
+            gc.disable()
+            opened = weakref.ref(client._opened)
+            del client
+            os._exit(opened() is not None)
+        _, status = os.wait()
+        client.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+    )
+
+
+@NEEDS_FORK
 def test_client_when_its_state_has_made_a_forked_process_connect_then_it_ends_with_its_last_reference(run: Run) -> None:
     run(
         """

@@ -453,7 +453,7 @@ class TestPasscodes:
         monkeypatch: pytest.MonkeyPatch,
         place: tuple[str, ...],
     ) -> None:
-        # The package keyring may be installed, and find the keyring of whoever runs this.
+        # If the package keyring is installed, it must not use the developer's own keyring.
         monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
         url = f"stomp://127.0.0.1:{stomp_broker_thread.port}"
         terminal = on_terminal("context", "add", "prod", "-u", url, "--login", "ann", "--ask-passcode", *place)

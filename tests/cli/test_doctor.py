@@ -789,7 +789,7 @@ def test_doctor_when_several_brokers_are_named_then_each_is_examined_and_a_line_
         "healthy": False,
         "steps": [{"step": row[0], "status": row[1], "what": row[2], "advice": [*row[3:]]} for row in rows],
     }
-    # Text stays as it is, for whoever reads the line.
+    # Letters are not escaped, so people can read them.
     assert "'änn'" in done.stdout
 
 

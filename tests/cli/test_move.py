@@ -237,7 +237,7 @@ async def test_move_when_no_more_messages_come_then_ends_after_the_idle_time(
         await Move(source="/queue/a", target="/queue/b", selection=Selection(idle=2.0)).run(link_to(broker), Stop())
 
     assert capsys.readouterr().out == "1 message moved\n"
-    # Without a wait that the user would notice, and that nobody has asked for.
+    # Nothing else made the user wait.
     assert trio.current_time() == pytest.approx(2, abs=0.2)
 
 

@@ -279,7 +279,7 @@ def test_subscribe_when_the_broker_has_no_acknowledgments_then_ack_auto_goes_wit
     assert (done.exit_code, done.stdout) == (0, "one\n")
 
 
-async def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_waits_two_seconds(
+async def test_subscribe_when_interrupted_while_its_output_is_stuck_then_waits_two_seconds(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop, may_end = Stop(), threading.Event()

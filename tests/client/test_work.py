@@ -464,7 +464,7 @@ async def test_work_when_a_handler_blocks_then_its_name_is_reported_unless_turne
             await put(broker, "b")
             reports.append(caplog.messages)
             caplog.clear()
-    # On a busy machine, the step before that takes long too.
+    # On a busy machine, the step before the slow one may take long too.
     assert reports[0]
     assert all("a_slow_handler has blocked the event loop for " in each for each in reports[0])
     assert not reports[1]
