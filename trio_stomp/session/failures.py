@@ -22,7 +22,6 @@ import anyio
 
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.printable import safe_repr
-from trio_stomp.runtime import apart
 
 __all__ = ["add_note", "guarded", "mark_raised", "renewed", "was_raised"]
 
@@ -56,8 +55,7 @@ async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args
     """Run a background task. An exception ends the connection or session that it serves."""
     before = _in_background.set(True)
     try:
-        with apart():
-            await service(served, *args)
+        await service(served, *args)
     except StompError as error:
         served.fail(error)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
