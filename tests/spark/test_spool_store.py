@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -59,6 +60,24 @@ def test_object_when_it_is_not_there_then_none_and_deleting_it_does_nothing(stor
     store.delete(["about.json"])
     with pytest.raises(SpoolError, match=r"cannot read .*about.json"):
         store.open_file(store.path("about.json"))
+
+
+def test_objects_when_their_folder_appears_while_they_are_listed_then_no_error(tmp_path: Path) -> None:
+    """As when two queries begin at once. Without a second look, two rounds in five fail."""
+    store = SpoolLocation.of(str(tmp_path)).open()
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(50):
+            both = threading.Barrier(2)
+
+            def make(name: str = str(number), both: threading.Barrier = both) -> None:
+                both.wait()
+                (tmp_path / name).mkdir()
+
+            made = pool.submit(make)
+            both.wait()
+            for _ in range(6):
+                assert store.objects(str(number)) == []
+            made.result()
 
 
 def test_json_when_written_then_read_as_it_was(store: SpoolStore) -> None:

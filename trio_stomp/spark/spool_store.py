@@ -303,18 +303,19 @@ class SpoolStore:
             if each.type == fs.FileType.File and not each.path.endswith(_HALF)
         ]
 
-    def _list(self, folder: str) -> list[fs.FileInfo]:
+    def _list(self, folder: str, *, recursive: bool = True) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=recursive)
         try:
-            return self._system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
+            with suppress(FileNotFoundError):
+                return self._system.get_file_info(selector)
+            # pyarrow fails where a folder appears while it looks, as when two queries begin at once.
+            return self._system.get_file_info(selector)
         except OSError as error:
             raise _wrapped("list", folder, error) from error
 
     def folders(self) -> list[str]:
         """The names of the folders directly in it."""
-        try:
-            found = self._system.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
-        except OSError as error:
-            raise _wrapped("list", self.folder, error) from error
+        found = self._list(self.folder, recursive=False)
         return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
 
     def put(self, name: str, octets: bytes | pa.Buffer, *, durable: bool = True) -> None:
